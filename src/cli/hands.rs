@@ -1,0 +1,163 @@
+//! The commands for people: list, show, clear, resolve.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::domain::claim::State;
+use crate::domain::store::ClaimRef;
+
+/// Which claims, by what they are.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Which {
+    /// Only claims in this state (may be given again)
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    pub state: Vec<State>,
+    /// Only claims of this who
+    #[arg(long, value_name = "W")]
+    pub who: Option<String>,
+    /// Only claims of this conversation
+    #[arg(long, value_name = "C")]
+    pub conv: Option<String>,
+    /// Only claims of this tool
+    #[arg(long, value_name = "T")]
+    pub tool: Option<String>,
+}
+
+/// Arguments of `idem list`.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// Which claims.
+    #[command(flatten)]
+    pub which: Which,
+    /// Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: u64,
+    /// History too: claims that were released, cleared or have expired
+    #[arg(long)]
+    pub all: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `idem show`.
+#[derive(Args, Debug)]
+pub struct ShowArgs {
+    /// The claim: its number, or key: and the beginning of its key
+    #[arg(value_name = "ID", value_parser = claim_ref)]
+    pub id: ClaimRef,
+    /// Only the recorded standard output, as it was
+    #[arg(long, conflicts_with_all = ["stderr", "json"])]
+    pub stdout: bool,
+    /// Only the recorded standard error, as it was
+    #[arg(long, conflicts_with = "json")]
+    pub stderr: bool,
+    /// One line of JSON: the claim, its attempts and its events
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `idem clear`.
+#[derive(Args, Debug)]
+pub struct ClearArgs {
+    /// The claims: numbers, or key: and the beginning of a key
+    #[arg(value_name = "ID", value_parser = claim_ref, conflicts_with_all = ["state", "who", "conv", "tool"])]
+    pub ids: Vec<ClaimRef>,
+    /// Which claims.
+    #[command(flatten)]
+    pub which: Which,
+    /// Clear a running claim too, though its owner lives: its command is not stopped
+    #[arg(long)]
+    pub force: bool,
+    /// Don't ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Say why; kept in the history
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+}
+
+/// What a person knows of a call.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It reached its target: later arrivals are given the result.
+    Landed,
+    /// It did not: the next arrival runs the command.
+    NotLanded,
+}
+
+/// Arguments of `idem resolve`.
+#[derive(Args, Debug)]
+pub struct ResolveArgs {
+    /// The claim: its number, or key: and the beginning of its key
+    #[arg(value_name = "ID", value_parser = claim_ref)]
+    pub id: ClaimRef,
+    /// What became of it
+    #[arg(value_enum, value_name = "OUTCOME")]
+    pub verdict: Verdict,
+    /// What later arrivals get as standard output, instead of what was recorded (landed only)
+    #[arg(long, value_name = "FILE")]
+    pub stdout: Option<PathBuf>,
+    /// What later arrivals get as exit code (landed only) [default: 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8))]
+    pub exit: Option<u8>,
+    /// Resolve a running claim too, though its owner lives: its command is not stopped
+    #[arg(long)]
+    pub force: bool,
+    /// Don't ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Say how you know; kept in the history
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+}
+
+fn state(word: &str) -> Result<State, String> {
+    State::from_word(word).ok_or_else(|| {
+        let words: Vec<&str> = State::ALL.iter().copied().map(State::as_str).collect();
+        format!("states are {}", words.join(", "))
+    })
+}
+
+fn claim_ref(text: &str) -> Result<ClaimRef, String> {
+    if let Some(prefix) = text.strip_prefix("key:") {
+        let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        return match prefix.len() {
+            1..=64 if prefix.bytes().all(hex) => Ok(ClaimRef::KeyPrefix(prefix.to_owned())),
+            _ => Err("key: is followed by 1 to 64 lower-case hex digits".to_owned()),
+        };
+    }
+    match text.parse() {
+        Ok(id) if id > 0 && text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(ClaimRef::Id(id)),
+        _ => Err("a claim is named by its number (1, 2, 3…) or by key: and the beginning of its key".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_named_by_number_or_key() {
+        assert_eq!(claim_ref("12"), Ok(ClaimRef::Id(12)));
+        assert_eq!(claim_ref("key:0af"), Ok(ClaimRef::KeyPrefix("0af".to_owned())));
+        for bad in [
+            "",
+            "0",
+            "-1",
+            "+1",
+            "1.0",
+            "key:",
+            "key:0AF",
+            "key:xyz",
+            "abc",
+            "99999999999999999999",
+        ] {
+            assert!(claim_ref(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `idem run` and `idem key`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::domain::codes::ExitCodes;
+
+/// What follows the options in `idem run --help`.
+pub(super) const AFTER_HELP: &str = "\
+Exit status: the command's own (128+N for a signal N), on the first run and on each replay. idem's own:
+  120  busy: the owner is still running (--no-wait, or the wait ran out)
+  121  held: the outcome is unknown, nothing was run
+  122  mismatch: this key was claimed by another command
+  125  idem's own error or wrong usage; nothing was run (or, said loudly: it ran and could not be recorded)
+  126  the command can't be executed; 127: it was not found; the claim is released
+
+Examples:
+  idem run --who ada --conv job-81 --tool mail.send --params '{\"to\":\"bob\"}' --external -- ./send-mail bob
+  idem run --who ci --conv \"$RUN_ID\" --tool deploy --params @call.json --json -- ./deploy.sh";
+
+/// What makes two calls the same write (contract §3).
+#[derive(Args, Debug, Clone)]
+pub struct Identity {
+    /// Who calls
+    #[arg(
+        long,
+        env = "IDEM_WHO",
+        hide_env_values = true,
+        value_name = "W",
+        help_heading = "Identity"
+    )]
+    pub who: Option<OsString>,
+    /// The conversation, run or pipeline that the call belongs to (never the number of a re-run)
+    #[arg(
+        long,
+        env = "IDEM_CONV",
+        hide_env_values = true,
+        value_name = "C",
+        help_heading = "Identity"
+    )]
+    pub conv: Option<OsString>,
+    /// The tool's name
+    #[arg(long, value_name = "T", help_heading = "Identity")]
+    pub tool: Option<OsString>,
+    /// The call's parameters: JSON, @FILE, or - for idem's standard input (the command then gets none)
+    #[arg(
+        long,
+        value_name = "JSON",
+        default_value = "{}",
+        allow_hyphen_values = true,
+        help_heading = "Identity"
+    )]
+    pub params: OsString,
+}
+
+/// Arguments of `idem key`.
+#[derive(Args, Debug)]
+pub struct KeyArgs {
+    /// What makes two calls the same write.
+    #[command(flatten)]
+    pub identity: Identity,
+    /// Print the canonical text that is hashed, too
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// Arguments of `idem run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// What makes two calls the same write.
+    #[command(flatten)]
+    pub identity: Identity,
+
+    /// The write goes to a target of its own: a failure may come after it landed, and is held
+    #[arg(long, help_heading = "Effect")]
+    pub external: bool,
+    /// Exit codes that mean: it landed, such as 3 or 6,7,10-19
+    #[arg(long, value_name = "CODES", help_heading = "Effect")]
+    pub landed_exit: Option<ExitCodes>,
+    /// Exit codes that mean: it did not land, and may be run again
+    #[arg(long, value_name = "CODES", help_heading = "Effect")]
+    pub not_landed_exit: Option<ExitCodes>,
+    /// A failure of a local command is final too, and is replayed
+    #[arg(long, conflicts_with = "external", help_heading = "Effect")]
+    pub keep_failure: bool,
+    /// Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it
+    #[arg(long, conflicts_with = "external", help_heading = "Effect")]
+    pub rerun_if_interrupted: bool,
+
+    /// How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "no_wait", help_heading = "Waiting")]
+    pub wait: Option<Duration>,
+    /// Don't wait for a running owner: exit 120 at once
+    #[arg(long, help_heading = "Waiting")]
+    pub no_wait: bool,
+    /// Answer for this key whatever its command line; for commands that carry a temporary file's name, say
+    #[arg(long, help_heading = "Waiting")]
+    pub allow_command_change: bool,
+
+    /// Print one line of JSON instead of the command's output
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Write the same JSON to a file; standard output stays the command's
+    #[arg(long, value_name = "PATH", help_heading = "Output")]
+    pub status_file: Option<PathBuf>,
+    /// No notes on standard error, replay marks included; errors are still said
+    #[arg(long, help_heading = "Output")]
+    pub quiet: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, num_args = 1.., value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Reads a duration such as `90s`, `5m`, `24h` or `7d`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write durations as 90s, 5m, 24h or 7d"))
+}

@@ -1,0 +1,120 @@
+//! `idem clear`: a person frees a key (design §7). The row stays as history.
+
+use super::{list, settle};
+use crate::cli::{ClearArgs, Global, Which};
+use crate::domain::claim::{Claim, State};
+use crate::domain::store::Store;
+use crate::exit::{self, Failure, Kind};
+use crate::settings;
+use crate::store::Location;
+use crate::store::sqlite::SqliteStore;
+use crate::ui::{self, Ui};
+use crate::view::escape::escape;
+
+/// Clears claims by id or by filter, and says of each what was changed.
+pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
+    let by_filter = args.ids.is_empty();
+    if by_filter && is_empty(&args.which) {
+        return Err(Failure::new(
+            Kind::Usage,
+            "clear needs claims: ids, or at least one of --state --who --conv --tool",
+        )
+        .hint("`idem list` shows the claims")
+        .into());
+    }
+    let location = settings::store(global)?;
+    let mut store = SqliteStore::open(&location)?;
+    let claims = if by_filter {
+        matching(&mut store, &args.which)?
+    } else {
+        named(&mut store, args)?
+    };
+    if claims.is_empty() {
+        return Err(Failure::new(Kind::Nothing, "no claim that holds a key matches; nothing was changed").into());
+    }
+    if !agreed(args, by_filter, &claims)? {
+        Ui::new(false).error("nothing was changed", None);
+        return Ok(if ui::can_ask() { exit::NOTHING } else { exit::USAGE });
+    }
+    let mut code = exit::DONE;
+    for claim in &claims {
+        if let Err(error) = clear_one(&mut store, &location, claim, args) {
+            // One refusal doesn't keep the others: each claim is said on its own.
+            let failure = Failure::from_error(error);
+            Ui::new(false).error(&failure.message, failure.hint.as_deref());
+            code = code.max(failure.kind.code(exit::Of::Other));
+        }
+    }
+    Ok(code)
+}
+
+fn clear_one(store: &mut SqliteStore, location: &Location, claim: &Claim, args: &ClearArgs) -> anyhow::Result<()> {
+    if !claim.state.holds_key() {
+        let message = format!(
+            "claim {} is {} and holds no key; nothing was changed",
+            claim.id, claim.state
+        );
+        return Err(Failure::new(Kind::Refused, message).into());
+    }
+    let owner = settle::owner(location, claim)?;
+    settle::refuse_living(claim, owner, args.force, "clear")?;
+    let change = settle::decision(claim, State::Cleared, claim.outcome, args.note.as_deref(), args.force);
+    if !store.transition(claim.id, &change)? {
+        return Err(settle::changed_meanwhile(claim));
+    }
+    ui::print(&format!(
+        "claim {} went from {} to cleared: the next arrival runs the command\n",
+        claim.id, claim.state
+    ))?;
+    Ok(())
+}
+
+/// Tells whether the person or script agrees: an id is agreement enough where nobody can be asked, a filter isn't.
+fn agreed(args: &ClearArgs, by_filter: bool, claims: &[Claim]) -> anyhow::Result<bool> {
+    if args.yes {
+        return Ok(true);
+    }
+    let ask = ui::can_ask();
+    if ask || by_filter {
+        for claim in claims {
+            let (who, conv, tool) = (escape(&claim.who), escape(&claim.conv), escape(&claim.tool));
+            Ui::new(false).error(
+                &format!(
+                    "would clear claim {} ({who} / {conv} / {tool}), which is {}",
+                    claim.id, claim.state
+                ),
+                None,
+            );
+        }
+    }
+    if ask {
+        return Ok(ui::ask(
+            "idem: free these keys, so that their next arrivals run again?",
+        )?);
+    }
+    if by_filter {
+        Ui::new(false).error("a filter changes nothing without --yes", None);
+    }
+    Ok(!by_filter)
+}
+
+fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>> {
+    let mut filter = list::filter(which);
+    if filter.states.is_empty() {
+        filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();
+    }
+    let listed = store.list(&filter)?;
+    Ok(listed
+        .into_iter()
+        .map(|listed| listed.claim)
+        .filter(|claim| claim.state.holds_key())
+        .collect())
+}
+
+fn named(store: &mut SqliteStore, args: &ClearArgs) -> anyhow::Result<Vec<Claim>> {
+    args.ids.iter().map(|id| settle::find(store, id)).collect()
+}
+
+fn is_empty(which: &Which) -> bool {
+    which.state.is_empty() && which.who.is_none() && which.conv.is_none() && which.tool.is_none()
+}

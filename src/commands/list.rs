@@ -1,0 +1,66 @@
+//! `idem list`.
+
+use std::time::SystemTime;
+
+use crate::cli::{Global, ListArgs, Which};
+use crate::domain::claim::State;
+use crate::domain::store::{Filter, Store};
+use crate::domain::timestamp::Timestamp;
+use crate::exit::{self, Failure, Kind};
+use crate::store::sqlite::SqliteStore;
+use crate::view::envelope::Envelope;
+use crate::view::table::table;
+use crate::{settings, ui};
+
+/// Prints the claims that fit, newest first. Exit code 0 also for none: an empty list is an answer.
+pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
+    let mut store = SqliteStore::open(&settings::store(global)?)?;
+    let now = store.now()?;
+    let mut filter = filter(&args.which);
+    if filter.states.is_empty() && !args.all {
+        filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();
+    }
+    filter.since = args
+        .since
+        .as_deref()
+        .map(|since| point_in_time(since, now))
+        .transpose()?;
+    filter.limit = Some(args.limit);
+    let claims = store.list(&filter)?;
+    if args.json {
+        for listed in &claims {
+            let message = format!("claim {} is {}", listed.claim.id, listed.claim.state);
+            ui::print(&Envelope::of_claim(&listed.claim, message, None).line())?;
+        }
+    } else {
+        ui::print(&table(&claims, now, ui::colored(global.color)))?;
+    }
+    Ok(exit::DONE)
+}
+
+/// Returns the filter of the conditions that `list` and `clear` share.
+pub(super) fn filter(which: &Which) -> Filter {
+    Filter {
+        states: which.state.clone(),
+        who: which.who.clone(),
+        conv: which.conv.clone(),
+        tool: which.tool.clone(),
+        since: None,
+        limit: None,
+    }
+}
+
+/// Reads a duration back from now, or an RFC 3339 time.
+fn point_in_time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
+    if let Ok(time) = humantime::parse_rfc3339_weak(text) {
+        return Ok(Timestamp::from(SystemTime::from(time)));
+    }
+    match humantime::parse_duration(text) {
+        Ok(duration) => Ok(now.minus(duration)),
+        Err(_) => Err(
+            Failure::new(Kind::Usage, format!("--since {text} is neither a duration nor a time"))
+                .hint("write 90s, 5m, 24h or 7d, or 2026-01-31T12:00:00Z")
+                .into(),
+        ),
+    }
+}

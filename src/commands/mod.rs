@@ -1,0 +1,80 @@
+//! One verb a file: each takes parsed arguments, does its work by `domain`, `store`, `process` and `liveness`, and
+//! returns the exit code.
+
+mod clear;
+mod key;
+mod list;
+mod resolve;
+mod run;
+mod settle;
+mod show;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+
+use crate::cli::{Parsed, Verb};
+use crate::exit::{self, Failure, Kind, Of};
+use crate::ui::{self, Ui};
+
+/// Does what the command line says. Returns the exit code.
+pub fn dispatch(parsed: Parsed) -> u8 {
+    let global = parsed.global;
+    let result = match parsed.verb {
+        // It answers its own errors: an envelope may be wanted on stdout and in a file.
+        Verb::Run(args) => return run::run(&global, *args),
+        Verb::Key(args) => key::key(&args),
+        Verb::List(args) => list::list(&global, &args),
+        Verb::Show(args) => show::show(&global, &args),
+        Verb::Clear(args) => clear::clear(&global, &args),
+        Verb::Resolve(args) => resolve::resolve(&global, &args),
+    };
+    result.unwrap_or_else(|error| {
+        let failure = Failure::from_error(error);
+        Ui::new(false).error(&failure.message, failure.hint.as_deref());
+        failure.kind.code(Of::Other)
+    })
+}
+
+/// Answers a command line that clap could not parse, or that asks for help. Returns the exit code.
+pub fn not_parsed(args: &[OsString], error: &clap::Error) -> u8 {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A reader that went away (`| head`) has what it wanted.
+        let _ = error.print();
+        return exit::DONE;
+    }
+    let of = if args
+        .iter()
+        .skip(1)
+        .take_while(|arg| *arg != "--")
+        .any(|arg| arg == "run")
+    {
+        Of::Run
+    } else {
+        Of::Other
+    };
+    let rendered = error.render().to_string();
+    let rendered = rendered.strip_prefix("error: ").unwrap_or(&rendered);
+    let (message, usage) = rendered.split_once("\n\n").unwrap_or((rendered, ""));
+    let message = message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    let failure = match of {
+        Of::Run => Failure::new(Kind::Usage, format!("{message}; nothing was run")),
+        Of::Other => Failure::new(Kind::Usage, message),
+    };
+    let usage = usage
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ");
+    let failure = if usage.is_empty() { failure } else { failure.hint(usage) };
+    if of == Of::Run && wants_json(args) {
+        let _ = ui::print(&crate::view::envelope::Envelope::of_failure(&failure).line());
+    }
+    Ui::new(false).error(&failure.message, failure.hint.as_deref());
+    failure.kind.code(of)
+}
+
+fn wants_json(args: &[OsString]) -> bool {
+    args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json")
+}

@@ -1,0 +1,94 @@
+//! `idem resolve`: a person says what became of a call whose outcome is unknown (design §7).
+
+use anyhow::Context;
+
+use super::settle;
+use crate::cli::{Global, ResolveArgs, Verdict};
+use crate::domain::claim::{Claim, Outcome, State};
+use crate::domain::store::{NewResult, Store};
+use crate::exit::{self, Failure, Kind};
+use crate::store::sqlite::SqliteStore;
+use crate::ui::{self, Ui};
+use crate::{settings, view};
+
+/// Resolves one claim and says what was changed.
+pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8> {
+    if args.verdict == Verdict::NotLanded && (args.stdout.is_some() || args.exit.is_some()) {
+        let failure = Failure::new(
+            Kind::Usage,
+            "--stdout and --exit state a result, and what did not land has none",
+        );
+        return Err(failure.hint("leave them out, or say landed").into());
+    }
+    let stdout = args.stdout.as_ref().map(|path| {
+        std::fs::read(path).with_context(|| format!("{} can't be read; nothing was changed", path.display()))
+    });
+    let stdout = stdout.transpose()?;
+    let location = settings::store(global)?;
+    let mut store = SqliteStore::open(&location)?;
+    let claim = settle::find(&mut store, &args.id)?;
+    refuse_settled(&claim)?;
+    let owner = settle::owner(&location, &claim)?;
+    settle::refuse_living(&claim, owner, args.force, "resolve")?;
+    let (to, outcome, then) = match args.verdict {
+        Verdict::Landed => (State::Completed, Outcome::Landed, "later arrivals get its result"),
+        Verdict::NotLanded => (State::Released, Outcome::NotLanded, "the next arrival runs the command"),
+    };
+    let change = format!(
+        "claim {} ({}) goes from {} to {to}: {then}",
+        claim.id,
+        what(&claim),
+        claim.state
+    );
+    if !args.yes && ui::can_ask() && !ui::ask(&format!("{change}. Is that so?"))? {
+        Ui::new(false).error("nothing was changed", None);
+        return Ok(exit::NOTHING);
+    }
+    let mut transition = settle::decision(&claim, to, outcome, args.note.as_deref(), args.force);
+    if args.verdict == Verdict::Landed {
+        transition.result = Some(NewResult {
+            exit_code: i32::from(args.exit.unwrap_or(0)),
+            stdout,
+        });
+    }
+    if !store.transition(claim.id, &transition)? {
+        return Err(settle::changed_meanwhile(&claim));
+    }
+    ui::print(&format!(
+        "claim {} went from {} to {to}: {then}\n",
+        claim.id, claim.state
+    ))?;
+    Ok(exit::DONE)
+}
+
+/// Fails for a claim whose outcome is known or that is history.
+fn refuse_settled(claim: &Claim) -> anyhow::Result<()> {
+    if matches!(claim.state, State::Held | State::Running) {
+        return Ok(());
+    }
+    let failure = Failure::new(
+        Kind::Refused,
+        format!(
+            "claim {} is {} already, with outcome {}; nothing was changed",
+            claim.id, claim.state, claim.outcome
+        ),
+    );
+    Err(match claim.state {
+        State::Completed => failure.hint(format!(
+            "`idem clear {}` frees its key, if the call is to run again",
+            claim.id
+        )),
+        _ => failure,
+    }
+    .into())
+}
+
+fn what(claim: &Claim) -> String {
+    use view::escape::escape;
+    format!(
+        "{} / {} / {}",
+        escape(&claim.who),
+        escape(&claim.conv),
+        escape(&claim.tool)
+    )
+}

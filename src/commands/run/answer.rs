@@ -1,0 +1,165 @@
+//! What an arrival is answered: the exit code, the words, and the claim for the envelope.
+
+use std::io;
+
+use super::Arrival;
+use crate::domain::claim::{Claim, Stream};
+use crate::domain::event::EventKind;
+use crate::domain::store::Finished;
+use crate::exit::{self, Kind};
+use crate::process::Outlet;
+use crate::view::envelope::{Envelope, ErrorFields, Output};
+use crate::view::words::{self, Words};
+
+/// An arrival's answer.
+pub(super) struct Answer {
+    pub(super) code: u8,
+    pub(super) envelope: Envelope,
+    pub(super) words: Words,
+    /// How the words are said on stderr.
+    pub(super) tone: Tone,
+}
+
+/// How an answer's words are said on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// Not at all: the envelope has them.
+    Silent,
+    /// As a note, which `--quiet` silences.
+    Note,
+    /// Always.
+    Error,
+    /// They were said already.
+    Said,
+}
+
+impl Answer {
+    /// Answers an owner whose command ran and whose end is recorded.
+    pub(super) fn ran(code: u8, claim: Claim, words: Words, output: Option<Output>, finished: Finished) -> Answer {
+        use crate::domain::claim::State;
+        let tone = match (finished, claim.state) {
+            (Finished::Recorded, State::Completed) => Tone::Silent,
+            (Finished::Recorded, State::Held) | (Finished::Late(_), _) => Tone::Error,
+            (Finished::Recorded, _) => Tone::Note,
+        };
+        Answer::of(code, &claim, words, output.or(Some(Output::default())), tone)
+    }
+
+    /// Answers an owner whose command never started.
+    pub(super) fn not_started(code: u8, claim: Claim, words: Words) -> Answer {
+        let kind = match code {
+            exit::NOT_FOUND => "command-not-found",
+            exit::NOT_EXECUTABLE => "command-not-executable",
+            exit::OWN => Kind::System.as_str(),
+            _ => "interrupted",
+        };
+        Answer::of(code, &claim, words, Some(Output::default()), Tone::Error).with_error(kind)
+    }
+
+    /// Answers an owner whose end could not be recorded.
+    pub(super) fn lost(code: u8, claim: Option<Claim>, words: Words, output: Option<Output>) -> Answer {
+        let mut answer = match claim {
+            Some(claim) => Answer::of(code, &claim, words, output, Tone::Error),
+            None => Answer {
+                code,
+                envelope: Envelope {
+                    message: words.message.clone(),
+                    output: output.map(Into::into).unwrap_or_default(),
+                    ..Envelope::default()
+                },
+                words,
+                tone: Tone::Error,
+            },
+        };
+        answer = answer.with_error("unrecorded");
+        answer
+    }
+
+    /// Replays a claim: its note, then its output in order to the streams that it came from.
+    pub(super) fn replay(arrival: &mut Arrival<'_>, claim: &Claim) -> anyhow::Result<Answer> {
+        let words = words::replay(claim);
+        arrival.log(claim, EventKind::Replay);
+        // Before the output, so that it stands within no line of it.
+        arrival.ui.note(&words.message);
+        let mut outlets = arrival.outlets();
+        let mut output = arrival.wants_output.then(Output::default);
+        arrival.store.output(claim.id, &mut |stream, bytes| {
+            pass(&mut outlets, stream, bytes);
+            if let Some(output) = &mut output {
+                output.push(stream, bytes);
+            }
+            io::Result::Ok(())
+        })??;
+        let code = claim
+            .exit_status()
+            .and_then(|status| u8::try_from(status).ok())
+            .unwrap_or(exit::OWN);
+        let mut answer = Answer::of(code, claim, words, output, Tone::Said);
+        answer.envelope.idempotent = true;
+        Ok(answer)
+    }
+
+    /// Answers 121.
+    pub(super) fn held(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
+        Answer::turned_away(arrival, claim, EventKind::Held, exit::HELD, words::held(claim))
+    }
+
+    /// Answers 120.
+    pub(super) fn busy(arrival: &mut Arrival<'_>, claim: &Claim, waited: bool) -> Answer {
+        Answer::turned_away(arrival, claim, EventKind::Busy, exit::BUSY, words::busy(claim, waited))
+    }
+
+    /// Answers 122.
+    pub(super) fn mismatch(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
+        Answer::turned_away(
+            arrival,
+            claim,
+            EventKind::Mismatch,
+            exit::MISMATCH,
+            words::mismatch(claim),
+        )
+    }
+
+    /// Answers a call that is inside itself.
+    pub(super) fn inside_itself(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
+        let answer = Answer::turned_away(
+            arrival,
+            claim,
+            EventKind::Mismatch,
+            exit::OWN,
+            words::inside_itself(claim),
+        );
+        answer.with_error(Kind::InsideItself.as_str())
+    }
+
+    fn turned_away(arrival: &mut Arrival<'_>, claim: &Claim, kind: EventKind, code: u8, words: Words) -> Answer {
+        arrival.log(claim, kind);
+        let output = arrival.recorded_output(claim);
+        Answer::of(code, claim, words, output, Tone::Error).with_error(kind.as_str())
+    }
+
+    fn of(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
+        Answer {
+            code,
+            envelope: Envelope::of_claim(claim, words.message.clone(), output),
+            words,
+            tone,
+        }
+    }
+
+    fn with_error(mut self, kind: &'static str) -> Answer {
+        self.envelope.error = Some(ErrorFields {
+            kind,
+            message: self.words.message.clone(),
+            hint: self.words.hint.clone(),
+        });
+        self
+    }
+}
+
+fn pass(outlets: &mut [Outlet; 2], stream: Stream, bytes: &[u8]) {
+    match stream {
+        Stream::Stdout => outlets[0].pass(bytes),
+        Stream::Stderr => outlets[1].pass(bytes),
+    }
+}

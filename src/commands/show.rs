@@ -1,0 +1,57 @@
+//! `idem show`.
+
+use super::settle;
+use crate::cli::{Global, ShowArgs};
+use crate::domain::claim::{Claim, Stream};
+use crate::domain::store::Store;
+use crate::store::sqlite::SqliteStore;
+use crate::view::envelope::{Envelope, Output, Story};
+use crate::view::story::{Facts, story};
+use crate::{exit, settings, ui};
+
+/// Prints everything about one claim, or one of its output streams as it was.
+pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
+    let location = settings::store(global)?;
+    let mut store = SqliteStore::open(&location)?;
+    let claim = settle::find(&mut store, &args.id)?;
+    if args.stdout || args.stderr {
+        let wanted = if args.stdout { Stream::Stdout } else { Stream::Stderr };
+        store.output(claim.id, &mut |stream, bytes| {
+            if stream == wanted {
+                ui::print_bytes(bytes)
+            } else {
+                Ok(())
+            }
+        })??;
+        return Ok(exit::DONE);
+    }
+    let mut output = Output::default();
+    store.output(claim.id, &mut |stream, bytes| {
+        output.push(stream, bytes);
+        Ok(())
+    })??;
+    let attempts = store.attempts(&claim.key)?;
+    let events = store.events(&claim.key)?;
+    if args.json {
+        let envelope =
+            |claim: &Claim, output| Envelope::of_claim(claim, format!("claim {} is {}", claim.id, claim.state), output);
+        let told = Story {
+            claim: envelope(&claim, Some(output)),
+            events: events.iter().map(Into::into).collect(),
+            attempts: attempts.iter().map(|attempt| envelope(attempt, None)).collect(),
+        };
+        ui::print(&told.line())?;
+        return Ok(exit::DONE);
+    }
+    let owner = settle::owner(&location, &claim)?;
+    let now = store.now()?;
+    ui::print(&story(&Facts {
+        claim: &claim,
+        attempts: &attempts,
+        events: &events,
+        output: &output,
+        owner,
+        now,
+    }))?;
+    Ok(exit::DONE)
+}

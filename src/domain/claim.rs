@@ -1,0 +1,313 @@
+//! The claim: the row that owns a key, and the words that describe it (design §2).
+//!
+//! Invariant: one row is one attempt. A second attempt of the same call is a new row; the old one stays as history.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use super::key::Key;
+use super::timestamp::Timestamp;
+
+/// Gives an enum one word a variant, for the store, the flags and the JSON alike.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$doc])* $variant),+ }
+
+        impl $name {
+            /// Every variant, in the contract's order.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Returns the contract's word, as the store, the flags and the JSON spell it.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            /// Returns the variant of a word, or `None` for a word that the contract doesn't have.
+            pub fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)+ _ => None }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+words! {
+    /// The state of a claim (design §2). The first three hold the key.
+    State {
+        /// Claimed; no outcome recorded yet.
+        Running = "running",
+        /// Outcome final; every further arrival replays it.
+        Completed = "completed",
+        /// Outcome unknown; nothing runs until somebody who knows says so.
+        Held = "held",
+        /// Known not to have landed; the next arrival runs it as a new attempt.
+        Released = "released",
+        /// Freed by a person; history.
+        Cleared = "cleared",
+        /// Its time to live ran out; history.
+        Expired = "expired",
+    }
+}
+
+impl State {
+    /// Tells whether a row in this state holds its key: exactly the states that the unique index covers.
+    pub fn holds_key(self) -> bool {
+        matches!(self, State::Running | State::Completed | State::Held)
+    }
+}
+
+words! {
+    /// What is known of the write (design §2).
+    Outcome {
+        /// It reached its target.
+        Landed = "landed",
+        /// It did not.
+        NotLanded = "not-landed",
+        /// Nobody knows yet.
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// Whether a failure can leave us not knowing (design §2).
+    Effect {
+        /// A failure means that nothing was written.
+        Local = "local",
+        /// A failure may come after the target took the write.
+        External = "external",
+    }
+}
+
+words! {
+    /// Why a claim is in its state.
+    Reason {
+        /// The command exited, and its code says it all.
+        Exit = "exit",
+        /// The exit code is one of `--landed-exit`.
+        LandedExit = "landed-exit",
+        /// The exit code is one of `--not-landed-exit`.
+        NotLandedExit = "not-landed-exit",
+        /// A failure that `--keep-failure` made final.
+        KeptFailure = "kept-failure",
+        /// A signal ended the command.
+        Signal = "signal",
+        /// `--timeout` ended the command.
+        Timeout = "timeout",
+        /// The command never started: not found, not executable, or a signal came first.
+        NotStarted = "not-started",
+        /// The owner died without recording an outcome.
+        Interrupted = "interrupted",
+        /// The owner can be proven neither alive nor dead.
+        OwnerLost = "owner-lost",
+        /// A person resolved it.
+        Resolved = "resolved",
+        /// A person cleared it.
+        Cleared = "cleared",
+    }
+}
+
+/// A claim's number: 1, 2, 3…, never reused.
+pub type ClaimId = i64;
+
+/// A command line, its arguments compared and stored as bytes: each argument ends with a NUL, which none can contain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommandLine(Vec<u8>);
+
+impl CommandLine {
+    /// Joins the arguments.
+    pub fn new<S: AsRef<OsStr>>(args: &[S]) -> Self {
+        let mut bytes = Vec::new();
+        for arg in args {
+            bytes.extend_from_slice(arg.as_ref().as_bytes());
+            bytes.push(0);
+        }
+        CommandLine(bytes)
+    }
+
+    /// Takes the stored form back.
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        CommandLine(bytes)
+    }
+
+    /// Returns the stored form.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns the arguments, the program first.
+    pub fn args(&self) -> Vec<OsString> {
+        let joined = self.0.strip_suffix(&[0]).unwrap_or(&self.0);
+        joined
+            .split(|&byte| byte == 0)
+            .map(|arg| OsString::from_vec(arg.to_vec()))
+            .collect()
+    }
+}
+
+/// Where an attempt's liveness can be tested: a byte of the lock file (design §5).
+///
+/// The inode is that of the lock file at the time. A file that was removed and made anew has another one as long as
+/// anybody still holds the old one open, so equal inodes prove that a free byte means a dead owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockPlace {
+    /// The byte's offset: random, in `1..2^62`.
+    pub offset: i64,
+    /// The lock file's inode number.
+    pub inode: i64,
+}
+
+/// Who owns an attempt: for people to read, never for deciding (design §5).
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Owner {
+    /// The user's name, or the number where it has none.
+    pub user: String,
+    /// The host's name.
+    pub host: String,
+    /// The process id of idem.
+    pub pid: i64,
+    /// When that process started, in clock ticks since the boot; 0 where the system doesn't tell.
+    pub pid_start: i64,
+    /// The boot of the host that the process id belongs to.
+    pub boot_id: String,
+}
+
+impl Owner {
+    /// Returns `user@host[pid]`, the actor of events.
+    pub fn actor(&self) -> String {
+        format!("{}@{}[{}]", self.user, self.host, self.pid)
+    }
+}
+
+/// What is known of an attempt before it runs: the row to insert.
+#[derive(Clone, Debug)]
+pub struct NewClaim {
+    /// The key that the claim wants to hold.
+    pub key: Key,
+    /// Who calls.
+    pub who: String,
+    /// The conversation, run or pipeline that the call belongs to.
+    pub conv: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The params as given, on one line (design §12, JSON shapes).
+    pub params: String,
+    /// Bound inputs as canonical JSON, where there are any (design §3).
+    pub bound: Option<String>,
+    /// Whether a failure can leave us not knowing.
+    pub effect: Effect,
+    /// The command as given, before any substitution.
+    pub command: CommandLine,
+    /// The claim whose command started this arrival.
+    pub parent: Option<ClaimId>,
+    /// The byte that this attempt already holds.
+    pub lock: LockPlace,
+    /// Who runs it.
+    pub owner: Owner,
+}
+
+/// A row of the store: one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The claim's number.
+    pub id: ClaimId,
+    /// The key it holds or held.
+    pub key: Key,
+    /// Its state.
+    pub state: State,
+    /// Why it is in that state; none while it runs.
+    pub reason: Option<Reason>,
+    /// What is known of the write.
+    pub outcome: Outcome,
+    /// Who called.
+    pub who: String,
+    /// The conversation.
+    pub conv: String,
+    /// The tool.
+    pub tool: String,
+    /// The params as given, one line of JSON.
+    pub params: String,
+    /// Whether a failure can leave us not knowing.
+    pub effect: Effect,
+    /// The number of this spawn among all spawns of the key, from 1.
+    pub attempt: i64,
+    /// The command as given.
+    pub command: CommandLine,
+    /// The claim whose command started this one.
+    pub parent: Option<ClaimId>,
+    /// The command's exit code, where it exited.
+    pub exit_code: Option<i32>,
+    /// The number of the signal that ended the command, where one did.
+    pub signal: Option<i32>,
+    /// Whether output is missing from the record.
+    pub truncated: bool,
+    /// When it was claimed.
+    pub created_at: Timestamp,
+    /// When its end was recorded.
+    pub finished_at: Option<Timestamp>,
+    /// Where its liveness can be tested.
+    pub lock: LockPlace,
+    /// Who runs or ran it.
+    pub owner: Owner,
+}
+
+impl Claim {
+    /// Returns the status with which a run or a replay of this attempt ends: the exit code, or 128+N for a signal.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.exit_code.or(self.signal.map(|signal| 128 + signal))
+    }
+}
+
+/// One of the command's two output streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// A piece of output as it arrived. Their order is the order across both streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Which stream it came from.
+    pub stream: Stream,
+    /// The bytes, never interpreted.
+    pub data: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_one_to_one() {
+        for state in State::ALL {
+            assert_eq!(State::from_word(state.as_str()), Some(*state));
+        }
+        for reason in Reason::ALL {
+            assert_eq!(Reason::from_word(reason.as_str()), Some(*reason));
+        }
+        assert_eq!(State::from_word("Running"), None);
+    }
+
+    #[test]
+    fn a_command_line_survives_odd_arguments() {
+        let args: Vec<OsString> = vec![
+            "sh".into(),
+            "".into(),
+            OsString::from_vec(b"\xff\n".to_vec()),
+            "".into(),
+        ];
+        let line = CommandLine::new(&args);
+        assert_eq!(line.args(), args);
+        assert_ne!(line, CommandLine::new(&args[..3]));
+    }
+}

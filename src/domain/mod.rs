@@ -1,0 +1,13 @@
+//! The domain: calls, keys, claims and the rules of design §§2–6, as plain values and pure functions.
+//!
+//! Invariant: nothing here does I/O, reads a clock or knows a terminal. Everybody may import it; it imports nobody.
+
+pub mod arrival;
+pub mod canonical;
+pub mod claim;
+pub mod codes;
+pub mod end;
+pub mod event;
+pub mod key;
+pub mod store;
+pub mod timestamp;

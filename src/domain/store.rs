@@ -1,0 +1,330 @@
+//! The store of claims, as a trait: what every implementation must do (design §11), held by one generic contract test.
+//!
+//! Invariant: each method that writes is one transaction. What a method's name calls *recorded* is synced to disk when
+//! it returns (G1); appended output and arrivals that ran nothing need not be.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::claim::{Chunk, Claim, ClaimId, NewClaim, Outcome, Reason, State, Stream};
+use super::end::Ended;
+use super::event::{Event, EventKind};
+use super::key::Key;
+use super::timestamp::Timestamp;
+
+/// What came of trying to claim a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// The row was inserted: the arrival is the owner.
+    Inserted {
+        /// The new claim's number.
+        id: ClaimId,
+        /// The number of this attempt among the key's spawns, from 1.
+        attempt: i64,
+        /// When it was claimed.
+        created_at: Timestamp,
+    },
+    /// This claim holds the key.
+    Taken(Box<Claim>),
+}
+
+/// An attempt's end, ready to be recorded.
+#[derive(Clone, Debug)]
+pub struct Finish {
+    /// What the end means.
+    pub ended: Ended,
+    /// The command's exit code, where it exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, where one did.
+    pub signal: Option<i32>,
+    /// Whether output is missing from the record.
+    pub truncated: bool,
+    /// Whether the command was started at all; where not, the attempt's number is given again.
+    pub started: bool,
+    /// Who records it.
+    pub actor: String,
+}
+
+/// What recording an attempt's end came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// The claim has its outcome.
+    Recorded,
+    /// Somebody had decided about the claim meanwhile: the outcome went to its history, the claim is as they left it.
+    Late(State),
+}
+
+/// A change of a claim's state other than by its owner's end.
+#[derive(Clone, Debug)]
+pub struct Transition {
+    /// The state that the claim must still be in. When it isn't, nothing changes.
+    pub from: State,
+    /// The new state.
+    pub to: State,
+    /// Why.
+    pub reason: Reason,
+    /// What is known of the write from now on.
+    pub outcome: Outcome,
+    /// The event to leave.
+    pub kind: EventKind,
+    /// Who does it.
+    pub actor: String,
+    /// More for the event, as a JSON object.
+    pub detail: Option<String>,
+    /// The result that later arrivals are given instead of what was recorded.
+    pub result: Option<NewResult>,
+}
+
+/// A result that a person states for a claim (`idem resolve … landed`).
+#[derive(Clone, Debug, Default)]
+pub struct NewResult {
+    /// The exit code.
+    pub exit_code: i32,
+    /// Standard output in place of what was recorded; `None` keeps what was recorded.
+    pub stdout: Option<Vec<u8>>,
+}
+
+/// Which claims to list. Every condition that is given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Any of these states; empty: any state.
+    pub states: Vec<State>,
+    /// Exactly this who.
+    pub who: Option<String>,
+    /// Exactly this conversation.
+    pub conv: Option<String>,
+    /// Exactly this tool.
+    pub tool: Option<String>,
+    /// Claimed at or after this time.
+    pub since: Option<Timestamp>,
+    /// At most this many, newest first; `None`: all.
+    pub limit: Option<u64>,
+}
+
+/// A claim in a list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The claim.
+    pub claim: Claim,
+    /// How many arrivals it has seen, its own run included.
+    pub arrivals: i64,
+}
+
+/// What an id named.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// One claim: by number, or the newest of the one key that the prefix fits.
+    Claim(Box<Claim>),
+    /// Nothing.
+    Nothing,
+    /// A prefix that fits several keys.
+    Ambiguous,
+}
+
+/// How somebody names a claim: its number, or `key:` and a unique prefix of its key (design §10).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimRef {
+    /// The claim's number.
+    Id(ClaimId),
+    /// Lower-case hex digits, 1 to 64 of them.
+    KeyPrefix(String),
+}
+
+/// A store of claims.
+pub trait Store {
+    /// Returns the claim that holds the key. Reads only, and takes no lock that a writer could hold.
+    fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError>;
+
+    /// Inserts the claim unless the key is held; the insert is the arbiter. Recorded, with its `run` event.
+    fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError>;
+
+    /// Returns a claim by its number.
+    fn get(&mut self, id: ClaimId) -> Result<Option<Claim>, StoreError>;
+
+    /// Appends output of a running attempt, in order. Not synced.
+    fn append_output(&mut self, id: ClaimId, chunks: &[Chunk]) -> Result<(), StoreError>;
+
+    /// Records an attempt's end and the rest of its output. A held claim that its own owner comes back to takes the
+    /// outcome too (a recorded truth that comes late still counts); what a person decided stays as it is.
+    fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError>;
+
+    /// Records a change of state if the claim is still in the state it is changed from; tells whether it was.
+    fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError>;
+
+    /// Leaves an event of an arrival that ran nothing. Cheap: it waits for no writer.
+    fn arrived(&mut self, id: ClaimId, kind: EventKind, actor: &str) -> Result<(), StoreError>;
+
+    /// Does the store's housekeeping, where it is due. Called while nobody waits: as the command runs.
+    fn upkeep(&mut self) -> Result<(), StoreError>;
+
+    /// Finds the claim that somebody named.
+    fn find(&mut self, claim: &ClaimRef) -> Result<Found, StoreError>;
+
+    /// Lists claims, newest first, with arrivals up to date.
+    fn list(&mut self, filter: &Filter) -> Result<Vec<Listed>, StoreError>;
+
+    /// Returns every attempt of a key, oldest first.
+    fn attempts(&mut self, key: &Key) -> Result<Vec<Claim>, StoreError>;
+
+    /// Returns the events of all attempts of a key, oldest first, with arrivals up to date.
+    fn events(&mut self, key: &Key) -> Result<Vec<Event>, StoreError>;
+
+    /// Hands the recorded output of an attempt to `visit`, in order, and stops where `visit` fails.
+    fn output(
+        &mut self,
+        id: ClaimId,
+        visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> Result<io::Result<()>, StoreError>;
+
+    /// Tells whether `ancestor` is `claim` or started it, directly or through steps.
+    fn encloses(&mut self, ancestor: ClaimId, claim: ClaimId) -> Result<bool, StoreError>;
+
+    /// Returns the store's own clock.
+    fn now(&mut self) -> Result<Timestamp, StoreError>;
+}
+
+/// Why a store can't be used. The message says what is wrong; the edge adds what was and wasn't run.
+#[derive(Debug)]
+pub enum StoreError {
+    /// There is no home to keep the default store in.
+    NoHome,
+    /// A URL of a kind that this build has no store for.
+    UnknownUrl(String),
+    /// The folder of an explicitly named store doesn't exist.
+    FolderMissing(PathBuf),
+    /// The store's path is a folder or another thing that isn't a file.
+    NotAFile(PathBuf),
+    /// Another user owns this file or folder.
+    ForeignOwner(PathBuf),
+    /// Other users can write this file or folder.
+    WritableByOthers(PathBuf),
+    /// The folder is on a network file system (its name follows).
+    NetworkFileSystem(PathBuf, &'static str),
+    /// The store's file is empty: truncated, or never idem's.
+    Empty(PathBuf),
+    /// The store is gone, but its write-ahead log is there.
+    LogWithoutStore(PathBuf),
+    /// The file is no SQLite database, or one of another program.
+    NotAStore(PathBuf),
+    /// The store's schema is newer than this program knows.
+    Newer {
+        /// The store's file.
+        path: PathBuf,
+        /// The store's schema version.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
+    /// The store's content contradicts itself.
+    Damaged(PathBuf, String),
+    /// No space left.
+    Full(PathBuf),
+    /// The file system or the rights allow no writing.
+    ReadOnly(PathBuf),
+    /// Another program keeps the store locked.
+    Busy(PathBuf),
+    /// Something else failed: what was being done, and the error.
+    Other(PathBuf, String),
+}
+
+impl StoreError {
+    /// Returns the error's kind as one word, for the JSON.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            StoreError::NoHome => "no-home",
+            StoreError::UnknownUrl(_) => "store-url",
+            StoreError::FolderMissing(_) => "store-folder-missing",
+            StoreError::NotAFile(_) => "store-not-a-file",
+            StoreError::ForeignOwner(_) => "store-foreign-owner",
+            StoreError::WritableByOthers(_) => "store-writable-by-others",
+            StoreError::NetworkFileSystem(..) => "store-network-file-system",
+            StoreError::Empty(_) => "store-empty",
+            StoreError::LogWithoutStore(_) => "store-log-without-store",
+            StoreError::NotAStore(_) => "store-not-a-store",
+            StoreError::Newer { .. } => "store-newer",
+            StoreError::Damaged(..) => "store-damaged",
+            StoreError::Full(_) => "store-full",
+            StoreError::ReadOnly(_) => "store-read-only",
+            StoreError::Busy(_) => "store-busy",
+            StoreError::Other(..) => "store-error",
+        }
+    }
+
+    /// Returns what to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            StoreError::NoHome => "set HOME or XDG_STATE_HOME, or name a store with --store or IDEM_STORE",
+            StoreError::UnknownUrl(_) => "name a file's path",
+            StoreError::FolderMissing(_) => {
+                "create the folder (mode 0700) if the path is right; idem creates only its default folder, since a \
+                 mistyped path would be another ledger"
+            }
+            StoreError::NotAFile(_) => "name a file's path, such as /path/to/idem.db",
+            StoreError::ForeignOwner(_) => "use a store of your own, or give this one to the user who runs idem",
+            StoreError::WritableByOthers(_) => "take the right to write from group and others (chmod go-w)",
+            StoreError::NetworkFileSystem(..) => {
+                "name a store on a local file system with --store or IDEM_STORE; locks and shared memory don't hold \
+                 over a network"
+            }
+            StoreError::Empty(_) => {
+                "restore it from a backup if it had claims; if you made the empty file yourself, remove it and idem \
+                 creates the store"
+            }
+            StoreError::LogWithoutStore(_) => {
+                "restore the store beside its -wal file; to begin anew and forget every claim, remove the -wal file too"
+            }
+            StoreError::NotAStore(_) => "name another path with --store or IDEM_STORE",
+            StoreError::Newer { .. } => "use the newer idem that made it",
+            StoreError::Damaged(..) => {
+                "restore it from a backup; until then nothing can be claimed, and what was claimed isn't known"
+            }
+            StoreError::Full(_) => "free some space",
+            StoreError::ReadOnly(_) => "make the folder and the files writable for the user who runs idem",
+            StoreError::Busy(_) => "end the program that keeps the store locked (an open sqlite3 transaction?)",
+            StoreError::Other(..) => "see the cause above",
+        }
+    }
+}
+
+impl std::fmt::Display for StoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StoreError::NoHome => write!(f, "there is no HOME to keep the store in"),
+            StoreError::UnknownUrl(url) => write!(f, "there is no store for {url} in this build"),
+            StoreError::FolderMissing(path) => write!(f, "the store's folder {} doesn't exist", path.display()),
+            StoreError::NotAFile(path) => write!(f, "the store {} is not a regular file", path.display()),
+            StoreError::ForeignOwner(path) => write!(f, "{} belongs to another user", path.display()),
+            StoreError::WritableByOthers(path) => write!(f, "{} can be written by other users", path.display()),
+            StoreError::NetworkFileSystem(path, name) => {
+                write!(
+                    f,
+                    "the store's folder {} is on a network file system ({name})",
+                    path.display()
+                )
+            }
+            StoreError::Empty(path) => write!(f, "the store {} is an empty file", path.display()),
+            StoreError::LogWithoutStore(path) => {
+                write!(
+                    f,
+                    "the store {} is gone, but its write-ahead log is there",
+                    path.display()
+                )
+            }
+            StoreError::NotAStore(path) => write!(f, "{} is not a store of idem", path.display()),
+            StoreError::Newer { path, found, known } => {
+                write!(
+                    f,
+                    "the store {} has schema {found}, and this idem knows up to {known}",
+                    path.display()
+                )
+            }
+            StoreError::Damaged(path, detail) => write!(f, "the store {} is damaged: {detail}", path.display()),
+            StoreError::Full(path) => write!(f, "no space is left for the store {}", path.display()),
+            StoreError::ReadOnly(path) => write!(f, "the store {} can't be written", path.display()),
+            StoreError::Busy(path) => write!(f, "the store {} is locked by another program", path.display()),
+            StoreError::Other(path, detail) => write!(f, "the store {} failed: {detail}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}

@@ -1,0 +1,166 @@
+//! Liveness: whether an attempt's owner lives, by an operating-system lock (design §5).
+//!
+//! Invariant: the lock is taken before the claim is inserted and let go after the outcome is recorded, and the command
+//! inherits it. So whoever sees a running row can test the lock that the row names: held means that idem or its command
+//! lives, free means that both are gone. No process id, age or heartbeat decides anything.
+//!
+//! Knows `lock` and `domain`, no store and no terminal.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+use crate::domain::arrival::Liveness;
+use crate::domain::claim::LockPlace;
+use crate::lock::{self, Mode};
+
+/// The lock file beside a store, opened by one idem process.
+///
+/// It has an open file of its own, apart from the writers' queue: the command inherits this one, and what the command
+/// inherits it keeps when idem is killed. A queue lock in it would then stop every writer until the command ends.
+#[derive(Debug)]
+pub struct LockFile {
+    file: File,
+    inode: i64,
+}
+
+/// A byte that this process holds for its attempt.
+#[derive(Debug)]
+pub struct AttemptLock {
+    file: File,
+    place: LockPlace,
+}
+
+impl LockFile {
+    /// Opens the lock file, creating it where it isn't there.
+    pub fn open(path: &Path) -> io::Result<LockFile> {
+        let file = lock::open(path)?;
+        let inode = file.metadata()?.ino().cast_signed();
+        Ok(LockFile { file, inode })
+    }
+
+    /// Takes a random free byte for an attempt that is about to be claimed.
+    pub fn take(&self) -> io::Result<AttemptLock> {
+        let file = self.file.try_clone()?;
+        loop {
+            let offset = random_offset()?;
+            // A byte that somebody else has (one chance in 2^62 for each living attempt) or waits for is passed over.
+            if lock::try_lock(&file, offset, Mode::Exclusive)? {
+                return Ok(AttemptLock {
+                    file,
+                    place: LockPlace {
+                        offset,
+                        inode: self.inode,
+                    },
+                });
+            }
+        }
+    }
+
+    /// Tells whether the owner of an attempt lives.
+    pub fn test(&self, place: LockPlace) -> io::Result<Liveness> {
+        if place.inode != self.inode {
+            return Ok(Liveness::Unprovable);
+        }
+        Ok(if lock::is_locked_exclusively(&self.file, place.offset)? {
+            Liveness::Alive
+        } else {
+            Liveness::Dead
+        })
+    }
+
+    /// Sleeps until an attempt's owner has let go or is gone. Tells whether that came before `limit` ran out.
+    ///
+    /// The lock is shared, so that all who wait wake together, and it is let go at once.
+    pub fn wait(&self, place: LockPlace, limit: Option<Duration>) -> io::Result<bool> {
+        let file = self.file.try_clone()?;
+        let wait =
+            move || lock::lock(&file, place.offset, Mode::Shared).and_then(|()| lock::unlock(&file, place.offset));
+        let Some(limit) = limit else {
+            return wait().map(|()| true);
+        };
+        // The kernel's lock has no time limit of its own. A thread that is still waiting when the time runs out ends
+        // with the process, which has nothing left to do but answer "busy".
+        let (tell, told) = mpsc::channel();
+        std::thread::Builder::new().spawn(move || {
+            let _ = tell.send(wait());
+        })?;
+        match told.recv_timeout(limit) {
+            Ok(result) => result.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+impl AttemptLock {
+    /// Returns where others can test this lock.
+    pub fn place(&self) -> LockPlace {
+        self.place
+    }
+
+    /// Makes the lock one that the next command started inherits.
+    pub fn let_command_inherit(&self) -> io::Result<()> {
+        fcntl(self.file.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
+        Ok(())
+    }
+
+    /// Lets go, for every process that inherited the lock: a daemon left behind can't keep a finished claim busy.
+    pub fn release(self) -> io::Result<()> {
+        lock::unlock(&self.file, self.place.offset)
+    }
+}
+
+fn random_offset() -> io::Result<i64> {
+    let random = getrandom::u64().map_err(io::Error::from)?;
+    // 62 bits, and never 0: byte 0 is the writers' queue.
+    Ok((random >> 2).max(1).cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> (tempfile::TempDir, LockFile, LockFile) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let (a, b) = (LockFile::open(&path).expect("a"), LockFile::open(&path).expect("b"));
+        (folder, a, b)
+    }
+
+    #[test]
+    fn alive_until_released() {
+        let (_folder, a, b) = two();
+        let attempt = a.take().expect("a byte");
+        assert_eq!(b.test(attempt.place()).expect("test"), Liveness::Alive);
+        let place = attempt.place();
+        attempt.release().expect("release");
+        assert_eq!(b.test(place).expect("test"), Liveness::Dead);
+    }
+
+    #[test]
+    fn a_replaced_lock_file_proves_nothing() {
+        let (folder, a, _b) = two();
+        let attempt = a.take().expect("a byte");
+        let path = folder.path().join("lock");
+        std::fs::remove_file(&path).expect("remove");
+        let later = LockFile::open(&path).expect("a new lock file");
+        assert_eq!(later.test(attempt.place()).expect("test"), Liveness::Unprovable);
+    }
+
+    #[test]
+    fn a_wait_has_its_limit_and_its_end() {
+        let (_folder, a, b) = two();
+        let attempt = a.take().expect("a byte");
+        let place = attempt.place();
+        assert!(!b.wait(place, Some(Duration::from_millis(10))).expect("wait"));
+        attempt.release().expect("release");
+        assert!(b.wait(place, Some(Duration::from_secs(60))).expect("wait"));
+        assert!(b.wait(place, None).expect("wait"));
+    }
+}

@@ -1,0 +1,13 @@
+//! The command: spawned, its output passed on and recorded, its signals forwarded, its end waited for.
+//!
+//! Invariant: knows `domain` and nothing of stores, claims' rules or idem's own text. What is done with the output
+//! besides passing it on is the [`Recorder`]'s.
+
+mod outlet;
+mod pump;
+pub mod signals;
+mod spawn;
+
+pub use outlet::Outlet;
+pub use pump::{GRACE, Ran, Recorder, pump};
+pub use spawn::{Input, Program, SpawnError, spawn};

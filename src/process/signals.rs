@@ -1,0 +1,163 @@
+//! Signals to idem: forwarded to the command, or kept until it is known that nothing runs.
+//!
+//! The one place with `unsafe` in the project: installing handlers. The handlers themselves touch atomics and make system
+//! calls that are safe in a handler (`kill`, `write`, `raise`). Forwarding happens in the handler and not in some loop,
+//! so that a signal reaches the command also while idem is blocked: on a full pipe, on a sync, on a busy store.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use nix::libc;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise};
+use nix::unistd::{Pid, write};
+
+/// What is forwarded to the command.
+const FORWARDED: [Signal; 9] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+];
+
+/// The command's process id; 0 while there is none.
+static COMMAND: AtomicI32 = AtomicI32::new(0);
+/// The first signal that came while there was no command and that would have ended idem; 0: none.
+static PENDING: AtomicI32 = AtomicI32::new(0);
+/// Where a child's end is told; -1: nowhere.
+static WAKE: AtomicI32 = AtomicI32::new(-1);
+
+/// Handlers that are in place. While they are, a signal doesn't end idem.
+#[derive(Debug)]
+pub struct Signals {
+    installed: Vec<Signal>,
+    wake: PipeReader,
+    _wake_end: PipeWriter,
+}
+
+impl Signals {
+    /// Installs the handlers. What the caller ignores (`nohup`) stays ignored, for the command too.
+    pub fn install() -> io::Result<Signals> {
+        let (wake, wake_end) = io::pipe()?;
+        WAKE.store(wake_end.as_raw_fd(), Ordering::SeqCst);
+        let mut installed = Vec::with_capacity(FORWARDED.len() + 1);
+        for signal in FORWARDED {
+            let old = set(signal, SigHandler::SigAction(on_signal))?;
+            if matches!(old.handler(), SigHandler::SigIgn) {
+                set(signal, SigHandler::SigIgn)?;
+            } else {
+                installed.push(signal);
+            }
+        }
+        set(Signal::SIGCHLD, SigHandler::Handler(on_child))?;
+        installed.push(Signal::SIGCHLD);
+        Ok(Signals {
+            installed,
+            wake,
+            _wake_end: wake_end,
+        })
+    }
+
+    /// Returns the descriptor that becomes readable when a child has changed its state.
+    pub fn wake(&self) -> &PipeReader {
+        &self.wake
+    }
+
+    /// Returns the first signal that came while there was no command and that would have ended idem.
+    pub fn pending(&self) -> Option<i32> {
+        Some(PENDING.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
+    }
+
+    /// Forwards from now on to this process, what came in since the last look at [`Signals::pending`] included.
+    pub fn forward_to(&self, pid: u32) {
+        COMMAND.store(pid.cast_signed(), Ordering::SeqCst);
+        // A signal between that last look and the line above found no command and was kept; one after it was forwarded
+        // by its handler. Swapping makes sure that none is forwarded twice.
+        let kept = PENDING.swap(0, Ordering::SeqCst);
+        if let Ok(signal) = Signal::try_from(kept) {
+            let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+        }
+    }
+
+    /// Stops forwarding. Called while the command is a zombie, before it is reaped: a process id that the system gives
+    /// to somebody else is never sent anything.
+    pub fn stop_forwarding(&self) {
+        COMMAND.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Signals {
+    /// Puts the default actions back and, if a signal was kept, lets it have its effect.
+    fn drop(&mut self) {
+        for &signal in &self.installed {
+            let _ = set(signal, SigHandler::SigDfl);
+        }
+        WAKE.store(-1, Ordering::SeqCst);
+        if let Ok(signal) = Signal::try_from(PENDING.swap(0, Ordering::SeqCst)) {
+            let _ = raise(signal);
+        }
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "installing a signal handler is unsafe by nature; see the module's comment"
+)]
+fn set(signal: Signal, handler: SigHandler) -> io::Result<SigAction> {
+    // Restarted system calls: everything but poll goes on as if nothing had happened. Of a child only the end is told.
+    let action = SigAction::new(handler, SaFlags::SA_RESTART | SaFlags::SA_NOCLDSTOP, SigSet::empty());
+    // SAFETY: both handlers only load and store atomics and call kill, raise and write, all async-signal-safe; they
+    // allocate nothing, take no lock and keep errno as they found it.
+    Ok(unsafe { nix::sys::signal::sigaction(signal, &action) }?)
+}
+
+extern "C" fn on_signal(number: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    let errno = nix::errno::Errno::last_raw();
+    forward(number, from_terminal(info));
+    nix::errno::Errno::set_raw(errno);
+}
+
+fn forward(number: i32, from_terminal: bool) {
+    let Ok(signal) = Signal::try_from(number) else { return };
+    let command = COMMAND.load(Ordering::SeqCst);
+    if command > 0 {
+        // A terminal sends to the whole foreground group, so the command has it already: once is enough.
+        if !from_terminal {
+            let _ = kill(Pid::from_raw(command), signal);
+        }
+    } else if !matches!(signal, Signal::SIGWINCH | Signal::SIGCONT | Signal::SIGTSTP) {
+        let _ = PENDING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
+    }
+    if signal == Signal::SIGTSTP {
+        // The handler stands in for the default action, which is to stop.
+        let _ = raise(Signal::SIGSTOP);
+    }
+}
+
+/// The kernel itself is the sender of what is typed at a terminal; what a process sends has its process id.
+#[expect(unsafe_code, reason = "the kernel hands the handler a raw pointer")]
+fn from_terminal(info: *mut libc::siginfo_t) -> bool {
+    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo_t; only the field that is always set is read.
+    unsafe { info.as_ref() }.is_some_and(|info| info.si_code == libc::SI_KERNEL)
+}
+
+extern "C" fn on_child(_number: libc::c_int) {
+    let errno = nix::errno::Errno::last_raw();
+    let wake = WAKE.load(Ordering::SeqCst);
+    if wake >= 0 {
+        wake_up(wake);
+    }
+    nix::errno::Errno::set_raw(errno);
+}
+
+#[expect(unsafe_code, reason = "a handler can get at a descriptor only by its number")]
+fn wake_up(wake: i32) {
+    // SAFETY: WAKE is set to -1 before the descriptor is closed, and one thread installs, handles and drops.
+    let wake = unsafe { BorrowedFd::borrow_raw(wake) };
+    let _ = write(wake, &[1]);
+}

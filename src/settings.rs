@@ -1,0 +1,86 @@
+//! Flag > environment > default, and the paths that follow from them.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::cli::Global;
+use crate::domain::claim::{ClaimId, Owner};
+use crate::domain::store::StoreError;
+use crate::exit::{Failure, Kind};
+use crate::store::Location;
+
+/// Returns where the store is: `--store`, else `IDEM_STORE`, else the default.
+pub fn store(global: &Global) -> anyhow::Result<Location> {
+    let Some(given) = &global.store else {
+        return default_store();
+    };
+    if given.as_os_str().is_empty() {
+        return Err(Failure::new(Kind::Usage, "the store's path is empty")
+            .hint("give --store or IDEM_STORE a file's path, or neither of them")
+            .into());
+    }
+    let here = if given.is_absolute() {
+        Path::new("/").to_owned()
+    } else {
+        std::env::current_dir().context("the current folder can't be told, and the store's path is relative to it")?
+    };
+    Ok(Location::parse(given, &here)?)
+}
+
+/// `$XDG_STATE_HOME/idem/idem.db`, or below `~/.local/state`.
+fn default_store() -> anyhow::Result<Location> {
+    // Without HOME the account's folder would have to be looked up by name services: a claim must not depend on them.
+    let home = std::env::var_os("HOME").filter(|home| Path::new(home).is_absolute());
+    if home.is_none() {
+        return Err(StoreError::NoHome.into());
+    }
+    let folders = directories::ProjectDirs::from("", "", "idem").ok_or(StoreError::NoHome)?;
+    let state = folders.state_dir().unwrap_or(folders.data_local_dir());
+    Ok(Location::default_at(state.join("idem.db")))
+}
+
+/// Returns the claim whose command started this process, where it is one of this store (design §8, §9).
+pub fn enclosing_claim(location: &Location) -> Option<ClaimId> {
+    let store = std::env::var_os("IDEM_STORE")?;
+    if Path::new(&store) != location.path {
+        return None;
+    }
+    std::env::var("IDEM_CLAIM").ok()?.parse().ok()
+}
+
+/// Returns who this process is: for people to read, never for deciding.
+pub fn owner() -> Owner {
+    Owner {
+        user: user(),
+        host: nix::unistd::gethostname()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        pid: i64::from(std::process::id()),
+        pid_start: process_start().unwrap_or(0),
+        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map(|id| id.trim().to_owned())
+            .unwrap_or_default(),
+    }
+}
+
+/// Returns `user@host[pid]` of this process.
+pub fn actor() -> String {
+    let host = nix::unistd::gethostname()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    format!("{}@{}[{}]", user(), host, std::process::id())
+}
+
+fn user() -> String {
+    let named = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
+    named("LOGNAME")
+        .or_else(|| named("USER"))
+        .unwrap_or_else(|| format!("uid-{}", nix::unistd::getuid()))
+}
+
+/// Field 22 of `/proc/self/stat`, in clock ticks since the boot. The name before it may contain anything.
+fn process_start() -> Option<i64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}

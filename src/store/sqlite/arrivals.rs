@@ -1,0 +1,172 @@
+//! The log of arrivals that ran nothing, a file beside the store that the next writer takes in.
+//!
+//! Why not an event in the database at once: a replay would be a process that commits *once*. Such processes never
+//! start the write-ahead log anew, it grows without bound, and every later opening reads all of it. An append to a file
+//! costs a replay next to nothing, and it waits for no writer.
+//!
+//! The file only ever grows; how far it was taken in stands in the database, changed in the transaction that inserts
+//! the events. So a crash at any point neither loses a line nor takes one twice, and appending needs no lock. What was
+//! taken in is given back to the file system by punching holes; where that can't be done the file merely stays large.
+//!
+//! A line: `claim kind milliseconds actor`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FallocateFlags, fallocate};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use crate::domain::claim::ClaimId;
+use crate::domain::event::EventKind;
+use crate::domain::timestamp::Timestamp;
+
+/// How much one writer takes in at the most, in bytes: a long backlog must not become one caller's wait.
+pub(super) const BATCH: usize = 64 * 1024;
+
+/// The log of one store.
+#[derive(Debug)]
+pub(super) struct ArrivalsLog {
+    path: PathBuf,
+}
+
+/// One arrival in the log.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    claim: ClaimId,
+    kind: EventKind,
+    at: Timestamp,
+    actor: String,
+}
+
+impl ArrivalsLog {
+    pub(super) fn new(path: PathBuf) -> Self {
+        ArrivalsLog { path }
+    }
+
+    /// Appends an arrival. `sync`: those that aren't replays are on disk when this returns (design §11).
+    pub(super) fn append(
+        &self,
+        claim: ClaimId,
+        kind: EventKind,
+        at: Timestamp,
+        actor: &str,
+        sync: bool,
+    ) -> io::Result<()> {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&self.path)?;
+        // One write: lines of several processes don't mix. A line that a full disk cut is passed over when read.
+        file.write_all(format!("{claim} {kind} {} {}\n", at.0, actor.replace(['\n', '\0'], " ")).as_bytes())?;
+        if sync { file.sync_data() } else { Ok(()) }
+    }
+
+    /// Tells whether there is anything to take in.
+    pub(super) fn has_news(&self, conn: &Connection) -> rusqlite::Result<bool> {
+        let length = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
+        if length == 0 {
+            return Ok(false);
+        }
+        Ok(taken(conn)? != length)
+    }
+
+    /// Inserts one batch of logged arrivals as events. Returns what may be punched out after the commit.
+    pub(super) fn take_in(&self, tx: &Transaction<'_>) -> rusqlite::Result<Option<Punch>> {
+        let Ok(file) = File::open(&self.path) else {
+            return Ok(None);
+        };
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        let mut from = taken(tx)?;
+        if from > length {
+            // Somebody removed the file; what is there now is all new.
+            from = 0;
+        }
+        let Some(batch) = read_lines(&file, from) else {
+            return Ok(None);
+        };
+        for line in batch.split(|&byte| byte == b'\n').filter_map(parse) {
+            insert(tx, &line)?;
+        }
+        let until = from + batch.len() as u64;
+        tx.execute("UPDATE arrivals_log SET taken = ?1", params![until.cast_signed()])?;
+        Ok(Some(Punch { from, until }))
+    }
+
+    /// Gives the space of what was taken in back to the file system.
+    pub(super) fn punch(&self, punch: &Punch) {
+        let punch_hole = |path: &Path| -> io::Result<()> {
+            let file = OpenOptions::new().write(true).open(path)?;
+            let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+            let (from, length) = (punch.from.cast_signed(), (punch.until - punch.from).cast_signed());
+            fallocate(&file, mode, from, length).map_err(io::Error::from)
+        };
+        // A file system without holes keeps a larger file: nothing that a person would have to know.
+        let _ = punch_hole(&self.path);
+    }
+}
+
+/// A part of the log that is in the database now.
+#[derive(Debug)]
+pub(super) struct Punch {
+    from: u64,
+    until: u64,
+}
+
+fn taken(conn: &Connection) -> rusqlite::Result<u64> {
+    conn.query_row("SELECT taken FROM arrivals_log", [], |row| row.get(0))
+        .map(i64::cast_unsigned)
+}
+
+/// Reads whole lines from `from` on, one batch at the most. `None`: there is none yet.
+fn read_lines(file: &File, from: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; BATCH];
+    let read = file.read_at(&mut bytes, from).ok()?;
+    // What follows the last line break is a line that somebody is just writing.
+    let end = bytes[..read].iter().rposition(|&byte| byte == b'\n')?;
+    bytes.truncate(end + 1);
+    Some(bytes)
+}
+
+/// Reads a line. `None` for one that was cut by a full disk, or lies in a hole (a store restored from a backup).
+fn parse(line: &[u8]) -> Option<Line> {
+    let mut parts = std::str::from_utf8(line).ok()?.trim_start_matches('\0').splitn(4, ' ');
+    Some(Line {
+        claim: parts.next()?.parse().ok()?,
+        kind: EventKind::from_word(parts.next()?)?,
+        at: Timestamp(parts.next()?.parse().ok()?),
+        actor: parts.next()?.to_owned(),
+    })
+}
+
+fn insert(tx: &Transaction<'_>, line: &Line) -> rusqlite::Result<()> {
+    let mut known = tx.prepare_cached("SELECT 1 FROM claim WHERE id = ?1")?;
+    if known.query_row([line.claim], |_| Ok(())).optional()?.is_none() {
+        return Ok(());
+    }
+    super::write::insert_event(tx, line.claim, line.at, line.kind, &line.actor, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_survives_and_a_broken_one_is_passed_over() {
+        let line = parse(b"12 replay 1700000000000 ann lee@host[7]").expect("a line");
+        assert_eq!(line.claim, 12);
+        assert_eq!(line.kind, EventKind::Replay);
+        assert_eq!(line.actor, "ann lee@host[7]");
+        assert!(parse(b"\0\0\0012 replay 17 ann@host[7]").is_some(), "a hole before it");
+        for broken in [
+            &b"12 rep"[..],
+            b"",
+            b"12 replay 1712 held 1700 a@b[7]",
+            b"\xff replay 1 x",
+        ] {
+            assert_eq!(parse(broken).map(|line| line.claim), None, "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Creating a store and bringing an older one up to date.
+//!
+//! Invariant: a store appears under its name whole. It is written under another name, synced, moved into place, and the
+//! folder is synced. So 64 first arrivals at once find either nothing or everything, and a file that is empty or half
+//! there is damage, never a store in the making.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::error::{from_io, from_sqlite};
+use super::queue::Queue;
+use super::{guard, open};
+use crate::domain::store::StoreError;
+use crate::store::{Location, beside};
+
+/// Every step from an empty file to the newest schema; the store's `user_version` counts the steps done.
+const STEPS: &[&str] = &[include_str!("schema/001.sql")];
+
+/// The newest schema version that this program knows.
+pub(super) const VERSION: i64 = STEPS.len() as i64;
+
+/// "idem" in ASCII: SQLite's `application_id` of a store.
+pub(super) const APPLICATION_ID: i64 = 0x6964_656d;
+
+/// Creates the folder of the default store, readable for its owner alone.
+pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|error| from_io(folder, "creating the folder", &error))
+}
+
+/// Creates the store where it isn't there.
+pub(super) fn create(location: &Location, folder: &Path) -> Result<(), StoreError> {
+    let path = &location.path;
+    let failed = |doing: &'static str| move |error: std::io::Error| from_io(path, doing, &error);
+    let queue = Queue::open(&location.lock_path()).map_err(failed("opening the lock file"))?;
+    let _turn = queue.turn().map_err(failed("waiting for the turn to create it"))?;
+    // Two first arrivals: the other one may have created the store while this one queued.
+    if guard::check_file(path)? {
+        return Ok(());
+    }
+    let log = beside(path, "-wal");
+    if log.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+        return Err(StoreError::LogWithoutStore(path.clone()));
+    }
+    let unfinished = beside(path, "-new");
+    for leftover in [
+        &unfinished,
+        &beside(&unfinished, "-wal"),
+        &beside(&unfinished, "-shm"),
+        &log,
+        &beside(path, "-shm"),
+    ] {
+        remove_leftover(leftover).map_err(failed("removing what a killed first run left"))?;
+    }
+    write_new(&unfinished).map_err(|error| rename_error(error, path))?;
+    renameat2(AT_FDCWD, &unfinished, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE)
+        .map_err(|errno| from_io(path, "moving the new store into place", &errno.into()))?;
+    sync_folder(folder)
+}
+
+/// Syncs the folder, so that the names of new files survive a power cut.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    let sync = || File::open(folder)?.sync_all();
+    sync().map_err(|error| from_io(folder, "syncing the folder", &error))
+}
+
+/// Brings an older store up to date; rows are kept. Several may try: the queue and the version decide.
+pub(super) fn migrate(conn: &mut Connection, location: &Location) -> Result<(), StoreError> {
+    let path = &location.path;
+    let queue = Queue::open(&location.lock_path()).map_err(|error| from_io(path, "opening the lock file", &error))?;
+    let _turn = queue
+        .turn()
+        .map_err(|error| from_io(path, "waiting for the turn to write", &error))?;
+    apply_steps(conn).map_err(|error| from_sqlite(path, &error))
+}
+
+fn write_new(path: &Path) -> Result<(), StoreError> {
+    let create = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    create.map_err(|error| from_io(path, "creating the file", &error))?;
+    let fill = || {
+        let mut conn = open::connect(path)?;
+        conn.pragma_update(None, "journal_mode", "WAL")?;
+        apply_steps(&mut conn)?;
+        conn.close().map_err(|(_, error)| error)
+    };
+    fill().map_err(|error| from_sqlite(path, &error))?;
+    let sync = File::open(path).and_then(|file| file.sync_all());
+    sync.map_err(|error| from_io(path, "syncing the new store", &error))
+}
+
+fn apply_steps(conn: &mut Connection) -> rusqlite::Result<()> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done: i64 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for step in STEPS.iter().skip(usize::try_from(done).unwrap_or(STEPS.len())) {
+        tx.execute_batch(step)?;
+    }
+    if done < VERSION {
+        tx.pragma_update(None, "user_version", VERSION)?;
+        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    tx.commit()
+}
+
+fn remove_leftover(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Names the store in an error that names the unfinished file.
+fn rename_error(error: StoreError, path: &Path) -> StoreError {
+    match error {
+        StoreError::Full(_) => StoreError::Full(path.to_owned()),
+        StoreError::ReadOnly(_) => StoreError::ReadOnly(path.to_owned()),
+        StoreError::Other(_, detail) => StoreError::Other(path.to_owned(), detail),
+        other => other,
+    }
+}

@@ -1,0 +1,133 @@
+//! What a store's place must be before idem trusts it (design §11): its own, written by nobody else, and local.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use nix::sys::statfs::statfs;
+use nix::unistd::geteuid;
+
+use super::error::from_io;
+use crate::domain::store::StoreError;
+
+/// Checks the folder. Errors: missing, no folder, another owner, writable by others, a network file system.
+pub(super) fn check_folder(folder: &Path) -> Result<(), StoreError> {
+    let metadata = match std::fs::metadata(folder) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(StoreError::FolderMissing(folder.to_owned()));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(StoreError::FolderMissing(folder.to_owned()));
+        }
+        Err(error) => return Err(from_io(folder, "looking at the folder", &error)),
+    };
+    if !metadata.is_dir() {
+        return Err(StoreError::FolderMissing(folder.to_owned()));
+    }
+    check_rights(folder, &metadata)?;
+    let kind = statfs(folder).map_err(|errno| from_io(folder, "asking for the file system", &errno.into()))?;
+    match network_name(kind.filesystem_type().0) {
+        Some(name) => Err(StoreError::NetworkFileSystem(folder.to_owned(), name)),
+        None => Ok(()),
+    }
+}
+
+/// Checks the store's file. `Ok(false)`: it isn't there.
+pub(super) fn check_file(path: &Path) -> Result<bool, StoreError> {
+    let metadata = match std::fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(from_io(path, "looking at the store", &error)),
+    };
+    if !metadata.is_file() {
+        return Err(StoreError::NotAFile(path.to_owned()));
+    }
+    check_rights(path, &metadata)?;
+    // A store appears under its name whole (see `create`), so an empty file is one that lost its content. Taking it
+    // for a new one would forget every claim.
+    if metadata.len() == 0 {
+        return Err(StoreError::Empty(path.to_owned()));
+    }
+    Ok(true)
+}
+
+fn check_rights(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
+    if metadata.uid() != geteuid().as_raw() {
+        return Err(StoreError::ForeignOwner(path.to_owned()));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(StoreError::WritableByOthers(path.to_owned()));
+    }
+    Ok(())
+}
+
+/// Returns the name of a network file system by its magic number (`statfs(2)`), or `None` for a local one.
+///
+/// FUSE is counted in: it can't be told from here whether sshfs or a local disk is behind it.
+fn network_name(magic: i64) -> Option<&'static str> {
+    // The kernel gives 32 bits, sign-extended on some machines.
+    let name = match magic & 0xffff_ffff {
+        0x6969 => "nfs",
+        0x517b => "smb",
+        0xfe53_4d42 => "smb2",
+        0xff53_4d42 => "cifs",
+        0x0102_1997 => "9p",
+        0x6573_5546 => "fuse",
+        0x00c3_6400 => "ceph",
+        0x5346_414f | 0x6b41_4653 => "afs",
+        0x7375_7245 => "coda",
+        0x564c => "ncp",
+        0x0bd0_0bd0 => "lustre",
+        0x4750_4653 => "gpfs",
+        0x7461_636f => "ocfs2",
+        0x0116_1970 => "gfs2",
+        0x1983_0326 => "fhgfs",
+        0x786f_4256 => "vboxsf",
+        0xbacb_acbc => "vmhgfs",
+        _ => return None,
+    };
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_file_systems_are_known_by_number() {
+        for (magic, name) in [
+            (0x6969, Some("nfs")),
+            (0xff53_4d42, Some("cifs")),
+            (-11_317_950, Some("cifs")), // the same 32 bits, sign-extended
+            (0x0102_1997, Some("9p")),
+            (0xef53, None),      // ext4
+            (0x0102_1994, None), // tmpfs
+            (0x9123_683e, None), // btrfs
+            (0x5846_5342, None), // xfs
+            (0x794c_7630, None), // overlayfs
+            (0x2fc1_2fc1, None), // zfs
+        ] {
+            assert_eq!(network_name(magic), name, "{magic:#x}");
+        }
+    }
+
+    #[test]
+    fn rights_of_others_are_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("idem.db");
+        assert!(!check_file(&path).expect("missing is no error"));
+        std::fs::write(&path, "x").expect("write");
+        for (mode, fine) in [(0o600, true), (0o644, true), (0o620, false), (0o602, false)] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("chmod");
+            assert_eq!(check_file(&path).is_ok(), fine, "{mode:o}");
+        }
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).expect("chmod");
+        assert!(matches!(
+            check_folder(folder.path()),
+            Err(StoreError::WritableByOthers(_))
+        ));
+    }
+}

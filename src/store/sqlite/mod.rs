@@ -1,0 +1,185 @@
+//! The store in an SQLite file (design §11).
+//!
+//! Invariant: every write is one immediate transaction in the writers' queue, and a claim's and an outcome's commit is
+//! synced (`synchronous=FULL`). Reading takes no lock that a writer could hold.
+
+mod arrivals;
+mod create;
+mod error;
+mod guard;
+mod open;
+mod queue;
+mod read;
+mod rows;
+mod write;
+
+use std::io;
+use std::path::PathBuf;
+
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use self::arrivals::ArrivalsLog;
+use self::error::{from_io, from_sqlite};
+use self::queue::Queue;
+use super::{Location, beside};
+use crate::domain::claim::{Chunk, Claim, ClaimId, NewClaim, Stream};
+use crate::domain::event::{Event, EventKind};
+use crate::domain::key::Key;
+use crate::domain::store::{ClaimRef, Claimed, Filter, Finish, Finished, Found, Listed, Store, StoreError, Transition};
+use crate::domain::timestamp::Timestamp;
+
+/// How many frames of the write-ahead log may wait for a checkpoint: the first process to open a store reads them all.
+const FRAMES_DUE: i32 = 40;
+
+/// A store in an SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    conn: Connection,
+    path: PathBuf,
+    lock_path: PathBuf,
+    /// Opened by the first write: a replay needs none.
+    queue: Option<Queue>,
+    log: ArrivalsLog,
+}
+
+impl SqliteStore {
+    /// Opens a store, creating it where it isn't there.
+    pub fn open(location: &Location) -> Result<SqliteStore, StoreError> {
+        let opened = open::open(location)?;
+        Ok(SqliteStore {
+            conn: opened.conn,
+            log: ArrivalsLog::new(beside(&opened.path, "-arrivals")),
+            path: opened.path,
+            lock_path: location.lock_path(),
+            queue: None,
+        })
+    }
+
+    fn read<T>(&mut self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        read(&self.conn).map_err(|error| from_sqlite(&self.path, &error))
+    }
+
+    /// Runs one write transaction in the writers' queue.
+    fn write<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let failed = |doing| move |error: io::Error| (doing, error);
+        if self.queue.is_none() {
+            let opened = Queue::open(&self.lock_path).map_err(failed("opening the lock file"));
+            self.queue = Some(opened.map_err(|(doing, error)| from_io(&self.path, doing, &error))?);
+        }
+        let turn = self.queue.as_ref().map(Queue::turn).transpose();
+        let _turn = turn.map_err(|error| from_io(&self.path, "waiting for the turn to write", &error))?;
+        let transaction = |conn: &mut Connection| {
+            let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let result = write(&tx)?;
+            tx.commit()?;
+            Ok(result)
+        };
+        transaction(&mut self.conn).map_err(|error| from_sqlite(&self.path, &error))
+    }
+
+    /// Runs one write transaction whose commit isn't synced.
+    fn write_unsynced<T>(
+        &mut self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.read(|conn| conn.pragma_update(None, "synchronous", "NORMAL"))?;
+        let result = self.write(write);
+        // Whatever became of it: no outcome may be recorded without a sync afterwards.
+        self.read(|conn| conn.pragma_update(None, "synchronous", "FULL"))?;
+        result
+    }
+
+    /// Takes the log of arrivals in, wholly or one batch.
+    fn take_in_arrivals(&mut self, wholly: bool) -> Result<(), StoreError> {
+        let log = ArrivalsLog::new(beside(&self.path, "-arrivals"));
+        while self.read(|conn| log.has_news(conn))? {
+            let punch = self.write_unsynced(|tx| log.take_in(tx))?;
+            let Some(punch) = punch else { break };
+            log.punch(&punch);
+            if !wholly {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store for SqliteStore {
+    fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError> {
+        self.read(|conn| write::holder(conn, key))
+    }
+
+    fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError> {
+        self.write(|tx| write::claim(tx, new))
+    }
+
+    fn get(&mut self, id: ClaimId) -> Result<Option<Claim>, StoreError> {
+        self.read(|conn| write::get(conn, id))
+    }
+
+    fn append_output(&mut self, id: ClaimId, chunks: &[Chunk]) -> Result<(), StoreError> {
+        self.write_unsynced(|tx| write::append_output(tx, id, chunks))
+    }
+
+    fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError> {
+        self.write(|tx| {
+            write::append_output(tx, id, rest)?;
+            write::finish(tx, id, finish)
+        })
+    }
+
+    fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError> {
+        self.write(|tx| write::transition(tx, id, transition))
+    }
+
+    fn arrived(&mut self, id: ClaimId, kind: EventKind, actor: &str) -> Result<(), StoreError> {
+        let sync = kind != EventKind::Replay;
+        let append = self.log.append(id, kind, write::now(), actor, sync);
+        append.map_err(|error| from_io(&self.path, "logging the arrival", &error))
+    }
+
+    fn upkeep(&mut self) -> Result<(), StoreError> {
+        self.take_in_arrivals(false)?;
+        let frames = |conn: &Connection| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP);
+        let (all, done) = self.read(frames)?;
+        if all - done >= FRAMES_DUE {
+            self.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE))?;
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, claim: &ClaimRef) -> Result<Found, StoreError> {
+        self.read(|conn| read::find(conn, claim))
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<Listed>, StoreError> {
+        self.take_in_arrivals(true)?;
+        self.read(|conn| read::list(conn, filter))
+    }
+
+    fn attempts(&mut self, key: &Key) -> Result<Vec<Claim>, StoreError> {
+        self.read(|conn| read::attempts(conn, key))
+    }
+
+    fn events(&mut self, key: &Key) -> Result<Vec<Event>, StoreError> {
+        self.take_in_arrivals(true)?;
+        self.read(|conn| read::events(conn, key))
+    }
+
+    fn output(
+        &mut self,
+        id: ClaimId,
+        visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> Result<io::Result<()>, StoreError> {
+        self.read(|conn| read::output(conn, id, visit))
+    }
+
+    fn encloses(&mut self, ancestor: ClaimId, claim: ClaimId) -> Result<bool, StoreError> {
+        self.read(|conn| read::encloses(conn, ancestor, claim))
+    }
+
+    fn now(&mut self) -> Result<Timestamp, StoreError> {
+        Ok(write::now())
+    }
+}

@@ -1,0 +1,80 @@
+//! Opening a store: the part of a replay that isn't reading, so every call here is paid on each.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::from_sqlite;
+use super::{create, guard};
+use crate::domain::store::StoreError;
+use crate::store::{Location, beside};
+
+/// How long to wait for another program that has the store locked; idem's own writers queue for as long as it takes.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An open store's parts.
+pub(super) struct Opened {
+    pub(super) conn: Connection,
+    pub(super) path: PathBuf,
+}
+
+/// Opens the store, creating it where it isn't there.
+pub(super) fn open(location: &Location) -> Result<Opened, StoreError> {
+    let path = location.path.clone();
+    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    match guard::check_folder(&folder) {
+        Err(StoreError::FolderMissing(_)) if location.create_folder => {
+            create::create_folder(&folder)?;
+            guard::check_folder(&folder)?;
+        }
+        other => other?,
+    }
+    if !guard::check_file(&path)? {
+        create::create(location, &folder)?;
+    }
+    // Whoever makes the write-ahead log anew (another program may have removed it on closing) must sync its name too:
+    // a claim that is synced into a file without a name is lost in a power cut.
+    let log_missing = !beside(&path, "-wal").exists();
+    let mut conn = connect(&path).map_err(|error| from_sqlite(&path, &error))?;
+    let version = check_identity(&conn, &path)?;
+    if log_missing {
+        create::sync_folder(&folder)?;
+    }
+    if version < create::VERSION {
+        create::migrate(&mut conn, location)?;
+    }
+    Ok(Opened { conn, path })
+}
+
+/// Opens a connection as idem uses it.
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let conn = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(conn)
+}
+
+/// Checks that this is a store of idem, and no newer than this program. Returns its schema version.
+fn check_identity(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let read = |name| pragma(name).map_err(|error| from_sqlite(path, &error));
+    // A checkpoint belongs where nobody waits for it, not at the end of whichever process is the last one out.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .map_err(|error| from_sqlite(path, &error))?;
+    if read("application_id")? != create::APPLICATION_ID {
+        return Err(StoreError::NotAStore(path.to_owned()));
+    }
+    let found = read("user_version")?;
+    if found > create::VERSION {
+        return Err(StoreError::Newer {
+            path: path.to_owned(),
+            found,
+            known: create::VERSION,
+        });
+    }
+    Ok(found)
+}

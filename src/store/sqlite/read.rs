@@ -1,0 +1,132 @@
+//! The statements that look things up for people: finding, listing, history, output.
+
+use std::io;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params, params_from_iter};
+
+use super::rows;
+use crate::domain::claim::{Claim, ClaimId, State, Stream};
+use crate::domain::event::Event;
+use crate::domain::key::Key;
+use crate::domain::store::{ClaimRef, Filter, Found, Listed};
+
+/// Finds the claim that somebody named: by number, or the newest of the one key that a prefix fits.
+pub(super) fn find(conn: &Connection, named: &ClaimRef) -> rusqlite::Result<Found> {
+    let prefix = match named {
+        ClaimRef::Id(id) => {
+            return Ok(super::write::get(conn, *id)?.map_or(Found::Nothing, |claim| Found::Claim(Box::new(claim))));
+        }
+        ClaimRef::KeyPrefix(prefix) => prefix,
+    };
+    // 'g' sorts behind every hex digit, so this range is exactly the keys with the prefix.
+    let mut keys = conn.prepare("SELECT DISTINCT key FROM claim WHERE key >= ?1 AND key < ?1 || 'g' LIMIT 2")?;
+    let keys: Vec<String> = keys.query_map([prefix], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    match keys.as_slice() {
+        [] => Ok(Found::Nothing),
+        [key] => {
+            let sql = format!(
+                "SELECT {} FROM claim WHERE key = ?1 ORDER BY id DESC LIMIT 1",
+                rows::CLAIM
+            );
+            Ok(Found::Claim(Box::new(conn.query_row(&sql, [key], rows::claim)?)))
+        }
+        _ => Ok(Found::Ambiguous),
+    }
+}
+
+/// Lists claims, newest first.
+pub(super) fn list(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Listed>> {
+    let mut wanted = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    if !filter.states.is_empty() {
+        let words: Vec<&str> = filter.states.iter().copied().map(State::as_str).collect();
+        // The words are the program's own, and spelled out so that the partial indexes can be used.
+        wanted.push(format!("state IN ('{}')", words.join("', '")));
+    }
+    for (column, value) in [("who", &filter.who), ("conv", &filter.conv), ("tool", &filter.tool)] {
+        if let Some(value) = value {
+            values.push(value.clone().into());
+            wanted.push(format!("{column} = ?{}", values.len()));
+        }
+    }
+    if let Some(since) = filter.since {
+        values.push(since.0.into());
+        wanted.push(format!("created_at >= ?{}", values.len()));
+    }
+    let mut sql = format!(
+        "SELECT {}, (SELECT count(*) FROM event WHERE event.claim = claim.id
+                     AND kind IN ('run', 'replay', 'busy', 'held', 'mismatch')) FROM claim",
+        rows::CLAIM
+    );
+    if !wanted.is_empty() {
+        sql += &format!(" WHERE {}", wanted.join(" AND "));
+    }
+    sql += " ORDER BY id DESC";
+    if let Some(limit) = filter.limit {
+        values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+        sql += &format!(" LIMIT ?{}", values.len());
+    }
+    let mut statement = conn.prepare(&sql)?;
+    let rows = statement.query_map(params_from_iter(values), |row| {
+        Ok(Listed {
+            claim: rows::claim(row)?,
+            arrivals: row.get(rows::CLAIM_WIDTH)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// Reads every attempt of a key, oldest first.
+pub(super) fn attempts(conn: &Connection, key: &Key) -> rusqlite::Result<Vec<Claim>> {
+    let sql = format!("SELECT {} FROM claim WHERE key = ?1 ORDER BY id", rows::CLAIM);
+    let mut statement = conn.prepare(&sql)?;
+    let rows = statement.query_map([key.to_string()], rows::claim)?;
+    rows.collect()
+}
+
+/// Reads the events of all attempts of a key, oldest first. Logged arrivals are taken in late: time comes first.
+pub(super) fn events(conn: &Connection, key: &Key) -> rusqlite::Result<Vec<Event>> {
+    let mut statement = conn.prepare(
+        "SELECT event.claim, event.at, event.kind, event.actor, event.detail
+         FROM claim JOIN event ON event.claim = claim.id WHERE claim.key = ?1 ORDER BY event.at, event.claim, event.seq",
+    )?;
+    let rows = statement.query_map([key.to_string()], rows::event)?;
+    rows.collect()
+}
+
+/// Hands an attempt's output to `visit`, chunk by chunk; a person's word replaces what was recorded.
+pub(super) fn output(
+    conn: &Connection,
+    id: ClaimId,
+    visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+) -> rusqlite::Result<io::Result<()>> {
+    let mut statement = conn.prepare(
+        "SELECT 1, stdout FROM stated WHERE claim = ?1
+         UNION ALL
+         SELECT * FROM (SELECT stream, data FROM output WHERE claim = ?1
+                        AND (stream = 2 OR NOT EXISTS (SELECT 1 FROM stated WHERE claim = ?1)) ORDER BY id)",
+    )?;
+    let mut rows = statement.query([id])?;
+    while let Some(row) = rows.next()? {
+        let stream = if row.get::<_, i64>(0)? == 1 {
+            Stream::Stdout
+        } else {
+            Stream::Stderr
+        };
+        if let Err(error) = visit(stream, row.get_ref(1)?.as_blob()?) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Tells whether `ancestor` is `claim` or one of those that started it.
+pub(super) fn encloses(conn: &Connection, ancestor: ClaimId, claim: ClaimId) -> rusqlite::Result<bool> {
+    conn.query_row(
+        "WITH RECURSIVE up (id) AS (VALUES (?2) UNION SELECT parent FROM claim JOIN up USING (id) WHERE parent IS NOT NULL)
+         SELECT EXISTS (SELECT 1 FROM up WHERE id = ?1)",
+        params![ancestor, claim],
+        |row| row.get(0),
+    )
+}

@@ -1,0 +1,86 @@
+//! Rows to claims and events, in one place with the column lists that they are read from.
+
+use rusqlite::types::Type;
+use rusqlite::{Error, Result, Row};
+
+use crate::domain::claim::{Claim, CommandLine, Effect, LockPlace, Outcome, Owner, Reason, State};
+use crate::domain::event::{Event, EventKind};
+use crate::domain::key::Key;
+use crate::domain::timestamp::Timestamp;
+
+/// The columns of [`claim`], in its order.
+pub(super) const CLAIM: &str = "id, key, state, reason, outcome, effect, attempt, who, conv, tool, params, command, parent, \
+     exit_code, signal, truncated, created_at, finished_at, lock_offset, lock_inode, user, host, pid, pid_start, boot_id";
+
+/// How many columns that is.
+pub(super) const CLAIM_WIDTH: usize = 25;
+
+/// Reads a claim from a row that begins with [`CLAIM`].
+pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
+    Ok(Claim {
+        id: row.get(0)?,
+        key: key(row, 1)?,
+        state: word(row, 2, State::from_word)?,
+        reason: row
+            .get::<_, Option<String>>(3)?
+            .map(|word| parse(3, &word, Reason::from_word))
+            .transpose()?,
+        outcome: word(row, 4, Outcome::from_word)?,
+        effect: word(row, 5, Effect::from_word)?,
+        attempt: row.get(6)?,
+        who: row.get(7)?,
+        conv: row.get(8)?,
+        tool: row.get(9)?,
+        params: row.get(10)?,
+        command: CommandLine::from_bytes(row.get(11)?),
+        parent: row.get(12)?,
+        exit_code: row.get(13)?,
+        signal: row.get(14)?,
+        truncated: row.get(15)?,
+        created_at: Timestamp(row.get(16)?),
+        finished_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
+        lock: LockPlace {
+            offset: row.get(18)?,
+            inode: row.get(19)?,
+        },
+        owner: Owner {
+            user: row.get(20)?,
+            host: row.get(21)?,
+            pid: row.get(22)?,
+            pid_start: row.get(23)?,
+            boot_id: row.get(24)?,
+        },
+    })
+}
+
+/// Reads an event from `claim, at, kind, actor, detail`.
+pub(super) fn event(row: &Row<'_>) -> Result<Event> {
+    Ok(Event {
+        claim: row.get(0)?,
+        at: Timestamp(row.get(1)?),
+        kind: word(row, 2, EventKind::from_word)?,
+        actor: row.get(3)?,
+        detail: row.get(4)?,
+    })
+}
+
+fn key(row: &Row<'_>, column: usize) -> Result<Key> {
+    let text = row.get_ref(column)?.as_str()?;
+    text.parse().map_err(|_| unknown(column, text))
+}
+
+fn word<T>(row: &Row<'_>, column: usize, from_word: fn(&str) -> Option<T>) -> Result<T> {
+    parse(column, row.get_ref(column)?.as_str()?, from_word)
+}
+
+fn parse<T>(column: usize, word: &str, from_word: fn(&str) -> Option<T>) -> Result<T> {
+    from_word(word).ok_or_else(|| unknown(column, word))
+}
+
+fn unknown(column: usize, found: &str) -> Error {
+    Error::FromSqlConversionFailure(
+        column,
+        Type::Text,
+        format!("column {column} has the unknown word '{found}'").into(),
+    )
+}

@@ -1,0 +1,73 @@
+-- Schema 1. Read it beside the contract: claims and states §2, key §3, liveness §5, ends §6, output and history §11.
+-- Times are milliseconds since 1970-01-01 UTC. Words are the contract's.
+
+-- One row is one attempt. Rows are never deleted by a run: released, cleared and expired ones stay as history.
+CREATE TABLE claim (
+  id          INTEGER PRIMARY KEY AUTOINCREMENT,                -- never reused
+  key         TEXT    NOT NULL CHECK (length(key) = 64),        -- lower-case hex
+  state       TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'held', 'released', 'cleared', 'expired')),
+  reason      TEXT,
+  outcome     TEXT    NOT NULL CHECK (outcome IN ('landed', 'not-landed', 'unknown')),
+  effect      TEXT    NOT NULL CHECK (effect IN ('local', 'external')),
+  attempt     INTEGER NOT NULL,                                 -- the number of this spawn among the key's spawns
+  started     INTEGER NOT NULL DEFAULT 1,                       -- 0: known never to have started
+  who         TEXT    NOT NULL,
+  conv        TEXT    NOT NULL,
+  tool        TEXT    NOT NULL,
+  params      TEXT    NOT NULL,                                 -- as given, on one line
+  bound       TEXT,                                             -- bound inputs, JSON
+  command     BLOB    NOT NULL,                                 -- the arguments, each ended by a NUL
+  parent      INTEGER,                                          -- the claim whose command started this one
+  exit_code   INTEGER,
+  signal      INTEGER,
+  truncated   INTEGER NOT NULL DEFAULT 0,                       -- 1: output is missing from the record
+  created_at  INTEGER NOT NULL,
+  finished_at INTEGER,
+  lock_offset INTEGER NOT NULL,                                 -- the byte of the lock file that the owner holds
+  lock_inode  INTEGER NOT NULL,                                 -- and the lock file's inode at the time
+  user        TEXT    NOT NULL,                                 -- these five are for people, and decide nothing
+  host        TEXT    NOT NULL,
+  pid         INTEGER NOT NULL,
+  pid_start   INTEGER NOT NULL,                                 -- in clock ticks since that boot
+  boot_id     TEXT    NOT NULL
+) STRICT;
+
+-- The arbiter: of any number of arrivals of one key, one can insert.
+CREATE UNIQUE INDEX claim_holder ON claim (key) WHERE state IN ('running', 'completed', 'held');
+-- All attempts of a key, and the number of the next one.
+CREATE INDEX claim_attempts ON claim (key, attempt);
+-- What needs a person's eye, found without reading what doesn't.
+CREATE INDEX claim_unsettled ON claim (state, id) WHERE state IN ('running', 'held');
+
+-- Every arrival, transition and decision. Clustered by claim, so that a run touches one page of it.
+CREATE TABLE event (
+  claim  INTEGER NOT NULL REFERENCES claim (id),
+  seq    INTEGER NOT NULL,
+  at     INTEGER NOT NULL,
+  kind   TEXT    NOT NULL,
+  actor  TEXT    NOT NULL,                                      -- user@host[pid]
+  detail TEXT,                                                  -- a JSON object
+  PRIMARY KEY (claim, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Output in the order of its arrival across both streams. With a rowid: large rows are slow without one.
+CREATE TABLE output (
+  id     INTEGER PRIMARY KEY,
+  claim  INTEGER NOT NULL REFERENCES claim (id),
+  stream INTEGER NOT NULL CHECK (stream IN (1, 2)),             -- 1: stdout, 2: stderr
+  data   BLOB    NOT NULL
+) STRICT;
+CREATE INDEX output_claim ON output (claim);
+
+-- A person's word in place of the recorded output (`resolve … landed --stdout`); what was recorded stays as history.
+CREATE TABLE stated (
+  claim  INTEGER PRIMARY KEY REFERENCES claim (id),
+  stdout BLOB    NOT NULL
+) STRICT;
+
+-- How far the log of arrivals beside the store has been taken in, in bytes.
+CREATE TABLE arrivals_log (
+  one   INTEGER PRIMARY KEY CHECK (one = 1),
+  taken INTEGER NOT NULL
+) STRICT;
+INSERT INTO arrivals_log VALUES (1, 0);

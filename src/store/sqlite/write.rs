@@ -1,0 +1,195 @@
+//! The statements that change a store, each within its caller's transaction.
+
+use std::time::SystemTime;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use super::rows;
+use crate::domain::claim::{Chunk, Claim, ClaimId, NewClaim, State, Stream};
+use crate::domain::event::EventKind;
+use crate::domain::key::Key;
+use crate::domain::store::{Claimed, Finish, Finished, Transition};
+use crate::domain::timestamp::Timestamp;
+
+/// The store's clock.
+pub(super) fn now() -> Timestamp {
+    SystemTime::now().into()
+}
+
+/// Reads the claim that holds a key.
+pub(super) fn holder(conn: &Connection, key: &Key) -> rusqlite::Result<Option<Claim>> {
+    let sql = format!(
+        "SELECT {} FROM claim WHERE key = ?1 AND state IN ('running', 'completed', 'held')",
+        rows::CLAIM
+    );
+    conn.query_row(&sql, [key.to_string()], rows::claim).optional()
+}
+
+/// Reads a claim by its number.
+pub(super) fn get(conn: &Connection, id: ClaimId) -> rusqlite::Result<Option<Claim>> {
+    let sql = format!("SELECT {} FROM claim WHERE id = ?1", rows::CLAIM);
+    conn.query_row(&sql, [id], rows::claim).optional()
+}
+
+/// Inserts a claim unless its key is held, with the event of its run.
+pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Claimed> {
+    let at = now();
+    // The unique index is the arbiter. Attempts count the key's spawns: one that never started gives its number back.
+    let inserted = tx
+        .query_row(
+            "INSERT INTO claim (key, state, outcome, effect, attempt, who, conv, tool, params, bound, command, parent,
+                                created_at, lock_offset, lock_inode, user, host, pid, pid_start, boot_id)
+             VALUES (?1, 'running', 'unknown', ?2,
+                     (SELECT 1 + coalesce(max(attempt), 0) FROM claim WHERE key = ?1 AND started = 1),
+                     ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+             ON CONFLICT (key) WHERE state IN ('running', 'completed', 'held') DO NOTHING
+             RETURNING id, attempt",
+            params![
+                new.key.to_string(),
+                new.effect.as_str(),
+                new.who,
+                new.conv,
+                new.tool,
+                new.params,
+                new.bound,
+                new.command.as_bytes(),
+                new.parent,
+                at.0,
+                new.lock.offset,
+                new.lock.inode,
+                new.owner.user,
+                new.owner.host,
+                new.owner.pid,
+                new.owner.pid_start,
+                new.owner.boot_id,
+            ],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    if let Some((id, attempt)) = inserted {
+        insert_event(tx, id, at, EventKind::Run, &new.owner.actor(), None)?;
+        return Ok(Claimed::Inserted {
+            id,
+            attempt,
+            created_at: at,
+        });
+    }
+    // Within this transaction nobody can have taken the holder away.
+    holder(tx, &new.key)?
+        .map(|claim| Claimed::Taken(Box::new(claim)))
+        .ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// Appends output.
+pub(super) fn append_output(tx: &Transaction<'_>, id: ClaimId, chunks: &[Chunk]) -> rusqlite::Result<()> {
+    let mut insert = tx.prepare_cached("INSERT INTO output (claim, stream, data) VALUES (?1, ?2, ?3)")?;
+    for chunk in chunks {
+        let stream = match chunk.stream {
+            Stream::Stdout => 1,
+            Stream::Stderr => 2,
+        };
+        insert.execute(params![id, stream, chunk.data])?;
+    }
+    Ok(())
+}
+
+/// Records an attempt's end.
+///
+/// Its owner writes where nobody has decided meanwhile: while it runs, or while it is held only because the owner was
+/// thought dead or lost. What a person decided stands; the outcome then goes to the row's history.
+pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusqlite::Result<Finished> {
+    let at = now();
+    let changed = tx.execute(
+        "UPDATE claim SET state = ?2, reason = ?3, outcome = ?4, exit_code = ?5, signal = ?6, truncated = ?7, started = ?8,
+                          finished_at = ?9
+         WHERE id = ?1 AND (state = 'running' OR (state = 'held' AND reason IN ('interrupted', 'owner-lost')))",
+        params![
+            id,
+            finish.ended.state.as_str(),
+            finish.ended.reason.as_str(),
+            finish.ended.outcome.as_str(),
+            finish.exit_code,
+            finish.signal,
+            finish.truncated,
+            finish.started,
+            at.0,
+        ],
+    )?;
+    let detail = end_detail(finish);
+    if changed == 1 {
+        let kind = match finish.ended.state {
+            State::Completed => EventKind::BecameCompleted,
+            State::Held => EventKind::BecameHeld,
+            _ => EventKind::BecameReleased,
+        };
+        insert_event(tx, id, at, kind, &finish.actor, Some(&detail))?;
+        return Ok(Finished::Recorded);
+    }
+    let claim = get(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    insert_event(tx, id, at, EventKind::LateOutcome, &finish.actor, Some(&detail))?;
+    Ok(Finished::Late(claim.state))
+}
+
+fn end_detail(finish: &Finish) -> String {
+    serde_json::json!({
+        "outcome": finish.ended.outcome.as_str(),
+        "reason": finish.ended.reason.as_str(),
+        "exit_code": finish.exit_code,
+        "signal": finish.signal,
+    })
+    .to_string()
+}
+
+/// Changes a claim's state if it is still what it is changed from.
+///
+/// The comparison is what makes a verdict on a dead owner safe: A reads the row as running; the owner records its end and
+/// lets go of its lock; A finds the lock free and believes the owner dead. A's change then finds no running row.
+pub(super) fn transition(tx: &Transaction<'_>, id: ClaimId, change: &Transition) -> rusqlite::Result<bool> {
+    let at = now();
+    let changed = tx.execute(
+        "UPDATE claim SET state = ?3, reason = ?4, outcome = ?5, finished_at = coalesce(finished_at, ?6)
+         WHERE id = ?1 AND state = ?2",
+        params![
+            id,
+            change.from.as_str(),
+            change.to.as_str(),
+            change.reason.as_str(),
+            change.outcome.as_str(),
+            at.0
+        ],
+    )?;
+    if changed == 0 {
+        return Ok(false);
+    }
+    if let Some(result) = &change.result {
+        tx.execute(
+            "UPDATE claim SET exit_code = ?2, signal = NULL WHERE id = ?1",
+            params![id, result.exit_code],
+        )?;
+        if let Some(stdout) = &result.stdout {
+            tx.execute(
+                "INSERT OR REPLACE INTO stated (claim, stdout) VALUES (?1, ?2)",
+                params![id, stdout],
+            )?;
+        }
+    }
+    insert_event(tx, id, at, change.kind, &change.actor, change.detail.as_deref())?;
+    Ok(true)
+}
+
+/// Adds an event at the end of a claim's history.
+pub(super) fn insert_event(
+    tx: &Transaction<'_>,
+    id: ClaimId,
+    at: Timestamp,
+    kind: EventKind,
+    actor: &str,
+    detail: Option<&str>,
+) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO event (claim, seq, at, kind, actor, detail)
+         VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM event WHERE claim = ?1), ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![id, at.0, kind.as_str(), actor, detail])?;
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The only writer of idem's own text.
+//!
+//! Messages go to stderr, start with `idem: ` and are written by one call each, so that those of several processes
+//! don't mix. One that follows output of the command which ended within a line starts a line of its own.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+use crate::cli::Color;
+use crate::view::escape::escape;
+
+/// The way to the person or program that called.
+#[derive(Debug)]
+pub struct Ui {
+    quiet: bool,
+    open_line: Cell<bool>,
+}
+
+impl Ui {
+    /// Makes a way that `quiet` keeps free of notes.
+    pub fn new(quiet: bool) -> Ui {
+        Ui {
+            quiet,
+            open_line: Cell::new(false),
+        }
+    }
+
+    /// Takes note that what stands before the next message ended within a line.
+    ///
+    /// `stdout`, `stderr`: whether that stream did. Stdout counts where both streams are one file (`2>&1`, a terminal).
+    pub fn after_output(&self, stdout: bool, stderr: bool) {
+        self.open_line.set(stderr || (stdout && same_file()));
+    }
+
+    /// Says what is worth knowing; nothing with `--quiet`.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.say(text);
+        }
+    }
+
+    /// Says what must be said, with what to do next on a line of its own.
+    pub fn error(&self, text: &str, hint: Option<&str>) {
+        self.say(text);
+        if let Some(hint) = hint {
+            self.say(hint);
+        }
+    }
+
+    fn say(&self, text: &str) {
+        let start = if self.open_line.take() { "\n" } else { "" };
+        let line = format!("{start}idem: {}\n", escape(text));
+        // Where nobody can be told, there is nobody to tell that.
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+}
+
+/// Writes a command's result (a list, a key, a story, JSON) to stdout. A reader that went away has what it wanted.
+pub fn print(text: &str) -> io::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for bytes that are passed on as they are.
+pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Asks a person a yes-or-no question on the terminal. Anything but yes is no.
+pub fn ask(question: &str) -> io::Result<bool> {
+    let mut stderr = io::stderr();
+    stderr.write_all(format!("{} [y/N] ", escape(question)).as_bytes())?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes"))
+}
+
+/// Tells whether a person can be asked: both the question and the answer need a terminal.
+pub fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Tells whether stdout is to be coloured.
+pub fn colored(color: Color) -> bool {
+    match color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    }
+}
+
+fn same_file() -> bool {
+    let id = |fd: std::os::fd::BorrowedFd<'_>| nix::sys::stat::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    id(stdout.as_fd()).is_some_and(|out| id(stderr.as_fd()) == Some(out))
+}

@@ -1,0 +1,7 @@
+//! A claim as others see it: the JSON envelope, the table, the story, the sentences. Returns text and writes none.
+
+pub mod envelope;
+pub mod escape;
+pub mod story;
+pub mod table;
+pub mod words;

@@ -1,0 +1,305 @@
+//! The sentences: what happened, whether the command ran, what to do next (design §10 messages, §12 words of 121).
+//!
+//! They are read by people and by models that decide whether to call again. Each is lower case, has no full stop, and
+//! speaks of one claim.
+
+use std::time::Duration;
+
+use super::envelope::signal_name;
+use super::escape::escape;
+use crate::domain::claim::{Claim, Effect, Outcome, Reason, State};
+
+/// What idem can't promise (G8), said with the result of an external call.
+const ONCE: &str = "idem will not send it again; it can't promise that the target received it once";
+
+/// An answer's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// What happened.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+}
+
+/// How an attempt ended, as part of a sentence: `exited with 7`.
+pub fn end_of(claim: &Claim) -> String {
+    match (claim.exit_code, claim.signal) {
+        (Some(code), _) => format!("exited with {code}"),
+        (None, Some(signal)) => format!("was ended by {}", signal_name(signal)),
+        (None, None) => "left no exit status".to_owned(),
+    }
+}
+
+/// The words of a run that this arrival owned, by the row as it was recorded.
+pub fn ran(claim: &Claim) -> Words {
+    let id = claim.id;
+    let end = end_of(claim);
+    let (message, hint) = match (claim.state, claim.effect) {
+        (State::Completed, effect) => {
+            let kept = if claim.reason == Some(Reason::KeptFailure) {
+                ", a failure that is kept"
+            } else {
+                ""
+            };
+            let once = if effect == Effect::External {
+                format!("; {ONCE}")
+            } else {
+                String::new()
+            };
+            (
+                format!("the command ran and {end}{kept}: claim {id} is completed, and repeats get this result{once}"),
+                None,
+            )
+        }
+        (State::Held, _) => (
+            format!(
+                "the command ran and {end}, so its outcome is unknown: the request may have reached the target. Claim {id} \
+                 is held and was not retried; {ONCE}"
+            ),
+            Some(how_to_resolve(id)),
+        ),
+        _ => (
+            format!("the command ran and {end}: it did not land. Claim {id} is released"),
+            Some("the next arrival of this call runs the command again".to_owned()),
+        ),
+    };
+    Words { message, hint }
+}
+
+/// The words of a run whose claim a person decided about meanwhile.
+pub fn ran_late(claim: &Claim, state: State) -> Words {
+    Words {
+        message: format!(
+            "the command ran and {}, but claim {} had become {state} meanwhile by a person's word: what came of it is in \
+             the claim's history only",
+            end_of(claim),
+            claim.id
+        ),
+        hint: Some(format!("see `idem show {}`", claim.id)),
+    }
+}
+
+/// The words of a run whose end could not be recorded.
+pub fn unrecorded(id: i64, end: &str, error: &str) -> Words {
+    Words {
+        message: format!(
+            "the command ran and {end}, but this could not be recorded: {error}. Its output was passed on; a repeat will \
+             find claim {id} held and run nothing"
+        ),
+        hint: Some(how_to_resolve(id)),
+    }
+}
+
+/// The words of a run whose end is recorded, and whose claim can't be read back.
+pub fn recorded_and_unreadable(id: i64) -> Words {
+    Words {
+        message: format!("the command ran and its end was recorded, but claim {id} can't be read back from the store"),
+        hint: Some(format!("see `idem show {id}` once the store can be read")),
+    }
+}
+
+/// The words of a replay.
+pub fn replay(claim: &Claim) -> Words {
+    let at = claim.finished_at.map_or(String::new(), |at| format!(" at {at}"));
+    let result = match (claim.state, claim.reason) {
+        (_, Some(Reason::NotStarted)) => "which could not start its command".to_owned(),
+        (_, Some(Reason::Resolved)) => "resolved as landed".to_owned(),
+        (State::Completed, Some(Reason::KeptFailure)) => format!("a kept failure that {}", end_of(claim)),
+        (State::Completed, _) => format!("which {}", end_of(claim)),
+        _ => format!(
+            "which this arrival waited for and which {}: it did not land",
+            end_of(claim)
+        ),
+    };
+    let once = if claim.effect == Effect::External && claim.outcome == Outcome::Landed {
+        format!("; {ONCE}")
+    } else {
+        String::new()
+    };
+    let missing = if claim.truncated {
+        "; part of the output was not recorded and is missing"
+    } else {
+        ""
+    };
+    let message = format!(
+        "replay of claim {}, attempt {}{at}, {result}: the command was not run now{once}{missing}",
+        claim.id, claim.attempt
+    );
+    let hint = (claim.state == State::Released)
+        .then(|| "a new call runs the command again, as the claim is released".to_owned());
+    Words { message, hint }
+}
+
+/// The words of 121.
+pub fn held(claim: &Claim) -> Words {
+    let id = claim.id;
+    let why = match claim.reason {
+        Some(Reason::Interrupted) => "its owner was interrupted before it recorded an outcome".to_owned(),
+        Some(Reason::OwnerLost) => "its owner can be proven neither alive nor dead".to_owned(),
+        _ => format!("its command {}", end_of(claim)),
+    };
+    let message = match claim.effect {
+        Effect::External => format!(
+            "claim {id} is held: {why}, and the request may have reached the target. Only the target can tell; it was not \
+             retried, and nothing was run now"
+        ),
+        Effect::Local => {
+            format!(
+                "claim {id} is held: the command was interrupted and its outcome is unknown ({why}); nothing was run now"
+            )
+        }
+    };
+    Words {
+        message,
+        hint: Some(how_to_resolve(id)),
+    }
+}
+
+/// The words of 120.
+pub fn busy(claim: &Claim, waited: bool) -> Words {
+    let waited = if waited {
+        "still running after the wait"
+    } else {
+        "running"
+    };
+    Words {
+        message: format!(
+            "claim {} is {waited}: its owner is {} since {}; nothing was run for this arrival",
+            claim.id,
+            escape(&claim.owner.actor()),
+            claim.created_at
+        ),
+        hint: Some("call again after it has ended, or without --no-wait to get its result".to_owned()),
+    }
+}
+
+/// The words of 122.
+pub fn mismatch(claim: &Claim) -> Words {
+    Words {
+        message: format!(
+            "mismatch: claim {} has this key with another command ({}); nothing was run and nothing is replayed",
+            claim.id,
+            command(claim)
+        ),
+        hint: Some(
+            "put what differs into --params, or use --allow-command-change if the difference doesn't matter".to_owned(),
+        ),
+    }
+}
+
+/// The words of a call inside itself.
+pub fn inside_itself(claim: &Claim) -> Words {
+    Words {
+        message: format!(
+            "this call is inside itself: the command of claim {} calls `idem run` with the same key, and waiting for it \
+             would never end; nothing was run",
+            claim.id
+        ),
+        hint: Some("give the inner call a --tool or --params of its own".to_owned()),
+    }
+}
+
+/// The words of a command that did not start. `freed`: whether the claim could be released.
+pub fn not_started(id: i64, program: &str, error: &str) -> Words {
+    Words {
+        message: format!(
+            "{} {error}; nothing was run and claim {id} is released",
+            escape(program)
+        ),
+        hint: None,
+    }
+}
+
+/// The words of a run that a signal stopped before its command started.
+pub fn stopped_before_start(id: i64, signal: i32) -> Words {
+    Words {
+        message: format!(
+            "{} came before the command: nothing was run and claim {id} is released",
+            signal_name(signal)
+        ),
+        hint: None,
+    }
+}
+
+/// The words of an attempt that didn't start and whose claim could not be released.
+pub fn not_released(id: i64, why: &str, error: &str) -> Words {
+    Words {
+        message: format!(
+            "{why}; nothing was run, but claim {id} could not be released: {error}. A repeat will find it held"
+        ),
+        hint: Some(format!("`idem clear {id}` frees it once the store can be written")),
+    }
+}
+
+/// The two ways out of a held claim.
+pub fn how_to_resolve(id: i64) -> String {
+    format!(
+        "do not retry; ask the target, then say `idem resolve {id} landed` or `idem resolve {id} not-landed` (the next call \
+         then runs)"
+    )
+}
+
+/// The command line as a person would type it, shortened.
+pub fn command(claim: &Claim) -> String {
+    let args: Vec<String> = claim
+        .command
+        .args()
+        .iter()
+        .map(|arg| quote(&arg.to_string_lossy()))
+        .collect();
+    shorten(&args.join(" "), 120)
+}
+
+/// An age in its largest unit: `3s`, `5m`, `2h`, `9d`.
+pub fn age(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn quote(arg: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,@%+".contains(&byte);
+    if !arg.is_empty() && arg.bytes().all(plain) {
+        return arg.to_owned();
+    }
+    format!("'{}'", escape(arg).replace('\'', "'\\''"))
+}
+
+fn shorten(text: &str, width: usize) -> String {
+    match text.char_indices().nth(width) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages() {
+        for (seconds, shown) in [
+            (0, "0s"),
+            (59, "59s"),
+            (60, "1m"),
+            (3599, "59m"),
+            (7200, "2h"),
+            (864_000, "10d"),
+        ] {
+            assert_eq!(age(Duration::from_secs(seconds)), shown);
+        }
+    }
+
+    #[test]
+    fn commands_are_shown_as_typed() {
+        assert_eq!(quote("a-b/c=d"), "a-b/c=d");
+        assert_eq!(quote("it's"), "'it'\\''s'");
+        assert_eq!(quote(""), "''");
+        assert_eq!(quote("\x1b[2J"), "'\\u{1b}[2J'");
+        assert_eq!(shorten("äbc", 2), "äb…");
+    }
+}
