@@ -1,7 +1,5 @@
 //! `idem list`.
 
-use std::time::SystemTime;
-
 use crate::cli::{Global, ListArgs, Which};
 use crate::domain::claim::State;
 use crate::domain::store::{Filter, Store};
@@ -53,7 +51,7 @@ pub(super) fn filter(which: &Which) -> Filter {
 /// Reads a duration back from now, or an RFC 3339 time.
 fn point_in_time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
     if let Ok(time) = humantime::parse_rfc3339_weak(text) {
-        return Ok(Timestamp::from(SystemTime::from(time)));
+        return Ok(Timestamp::from(time));
     }
     match humantime::parse_duration(text) {
         Ok(duration) => Ok(now.minus(duration)),

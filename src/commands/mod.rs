@@ -22,7 +22,7 @@ pub fn dispatch(parsed: Parsed) -> u8 {
     let global = parsed.global;
     let result = match parsed.verb {
         // It answers its own errors: an envelope may be wanted on stdout and in a file.
-        Verb::Run(args) => return run::run(&global, *args),
+        Verb::Run(args) => return run::run(&global, &args),
         Verb::Key(args) => key::key(&args),
         Verb::List(args) => list::list(&global, &args),
         Verb::Show(args) => show::show(&global, &args),

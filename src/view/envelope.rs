@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::domain::claim::{Claim, Stream};
+use crate::domain::claim::{Claim, Reason, Stream};
 use crate::domain::event::Event;
 use crate::exit::Failure;
 
@@ -125,7 +125,7 @@ impl Envelope {
             key: Some(claim.key.to_string()),
             idempotent: false,
             state: Some(claim.state.as_str()),
-            reason: claim.reason.map(|reason| reason.as_str()),
+            reason: claim.reason.map(Reason::as_str),
             outcome: Some(claim.outcome.as_str()),
             message,
             who: Some(claim.who.clone()),

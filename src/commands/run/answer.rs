@@ -35,25 +35,25 @@ pub(super) enum Tone {
 
 impl Answer {
     /// Answers an owner whose command ran and whose end is recorded.
-    pub(super) fn ran(code: u8, claim: Claim, words: Words, output: Option<Output>, finished: Finished) -> Answer {
+    pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, finished: Finished) -> Answer {
         use crate::domain::claim::State;
         let tone = match (finished, claim.state) {
             (Finished::Recorded, State::Completed) => Tone::Silent,
             (Finished::Recorded, State::Held) | (Finished::Late(_), _) => Tone::Error,
             (Finished::Recorded, _) => Tone::Note,
         };
-        Answer::of(code, &claim, words, output.or(Some(Output::default())), tone)
+        Answer::of(code, claim, words, output.or(Some(Output::default())), tone)
     }
 
     /// Answers an owner whose command never started.
-    pub(super) fn not_started(code: u8, claim: Claim, words: Words) -> Answer {
+    pub(super) fn not_started(code: u8, claim: &Claim, words: Words) -> Answer {
         let kind = match code {
             exit::NOT_FOUND => "command-not-found",
             exit::NOT_EXECUTABLE => "command-not-executable",
             exit::OWN => Kind::System.as_str(),
             _ => "interrupted",
         };
-        Answer::of(code, &claim, words, Some(Output::default()), Tone::Error).with_error(kind)
+        Answer::of(code, claim, words, Some(Output::default()), Tone::Error).with_error(kind)
     }
 
     /// Answers an owner whose end could not be recorded.

@@ -35,11 +35,11 @@ use crate::ui::{self, Ui};
 use crate::view::envelope::{Envelope, Output};
 
 /// Answers one arrival. Returns the exit code.
-pub(super) fn run(global: &Global, args: RunArgs) -> u8 {
+pub(super) fn run(global: &Global, args: &RunArgs) -> u8 {
     let ui = Ui::new(args.quiet);
     let json = args.json;
     let mut status_file = None;
-    let answer = arrive(global, &args, &ui, &mut status_file).unwrap_or_else(|error| failed(&args, error));
+    let answer = arrive(global, args, &ui, &mut status_file).unwrap_or_else(|error| failed(args, error));
     match answer.tone {
         Tone::Silent | Tone::Said => {}
         Tone::Note => ui.note(&answer.words.message),
@@ -107,7 +107,10 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         store,
         ui,
     };
-    arrival.settle()
+    let answer = arrival.settle();
+    // The process is about to end, and the kernel closes and unlocks all at once: closing a store orderly is paid for.
+    std::mem::forget(arrival);
+    answer
 }
 
 /// Fails for lists of exit codes that contradict each other or the contract.

@@ -114,7 +114,7 @@ fn record(arrival: &mut Arrival<'_>, owned: Owned, ended: Ended) -> anyhow::Resu
                         Finished::Recorded => words::ran(&claim),
                         Finished::Late(state) => words::ran_late(&claim, state),
                     };
-                    Answer::ran(code, claim, words, ended.output, finished)
+                    Answer::ran(code, &claim, words, ended.output, finished)
                 }
                 // No error that ends in "nothing was run" may come from here on.
                 _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), ended.output),
@@ -170,7 +170,7 @@ fn not_started(
                 .store
                 .get(owned.id)?
                 .ok_or_else(|| anyhow::anyhow!("claim {} is gone", owned.id))?;
-            Ok(Answer::not_started(code, claim, words))
+            Ok(Answer::not_started(code, &claim, words))
         }
         Err(error) => {
             let claim = arrival.store.get(owned.id).ok().flatten();

@@ -99,13 +99,20 @@ fn apply_steps(conn: &mut Connection) -> rusqlite::Result<()> {
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let done: i64 = tx.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for step in STEPS.iter().skip(usize::try_from(done).unwrap_or(STEPS.len())) {
-        tx.execute_batch(step)?;
+        tx.execute_batch(&without_comments(step))?;
     }
     if done < VERSION {
         tx.pragma_update(None, "user_version", VERSION)?;
         tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     }
     tx.commit()
+}
+
+/// Cuts the comments, which SQLite would keep in the schema and read again at every opening.
+fn without_comments(sql: &str) -> String {
+    // No literal in these files contains "--".
+    let lines = sql.lines().map(|line| line.split("--").next().unwrap_or(line).trim());
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 fn remove_leftover(path: &Path) -> std::io::Result<()> {

@@ -21,6 +21,7 @@ pub(super) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
     };
     match code & 0xff {
         ffi::SQLITE_NOTADB => StoreError::NotAStore(path),
+        ffi::SQLITE_ERROR if error.to_string().contains("no such table") => StoreError::NotAStore(path),
         ffi::SQLITE_CORRUPT => StoreError::Damaged(path, error.to_string()),
         ffi::SQLITE_FULL => StoreError::Full(path),
         ffi::SQLITE_BUSY | ffi::SQLITE_LOCKED => StoreError::Busy(path),

@@ -60,15 +60,19 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Checks that this is a store of idem, and no newer than this program. Returns its schema version.
 fn check_identity(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let pragma = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    let read = |name| pragma(name).map_err(|error| from_sqlite(path, &error));
+    let read = |name| {
+        let value = conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+        value.map_err(|error| from_sqlite(path, &error))
+    };
     // A checkpoint belongs where nobody waits for it, not at the end of whichever process is the last one out.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
         .map_err(|error| from_sqlite(path, &error))?;
-    if read("application_id")? != create::APPLICATION_ID {
+    let found = read("user_version")?;
+    // Another program's database may have the same version by chance: then it lacks the tables, which is told as well.
+    // So the second question is asked only where the first answer isn't the usual one.
+    if found != create::VERSION && read("application_id")? != create::APPLICATION_ID {
         return Err(StoreError::NotAStore(path.to_owned()));
     }
-    let found = read("user_version")?;
     if found > create::VERSION {
         return Err(StoreError::Newer {
             path: path.to_owned(),

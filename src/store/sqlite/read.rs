@@ -95,18 +95,13 @@ pub(super) fn events(conn: &Connection, key: &Key) -> rusqlite::Result<Vec<Event
     rows.collect()
 }
 
-/// Hands an attempt's output to `visit`, chunk by chunk; a person's word replaces what was recorded.
+/// Hands an attempt's output to `visit`, chunk by chunk; stdout that a person stated stands in place of what was recorded.
 pub(super) fn output(
     conn: &Connection,
     id: ClaimId,
     visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
 ) -> rusqlite::Result<io::Result<()>> {
-    let mut statement = conn.prepare(
-        "SELECT 1, stdout FROM stated WHERE claim = ?1
-         UNION ALL
-         SELECT * FROM (SELECT stream, data FROM output WHERE claim = ?1
-                        AND (stream = 2 OR NOT EXISTS (SELECT 1 FROM stated WHERE claim = ?1)) ORDER BY id)",
-    )?;
+    let mut statement = conn.prepare("SELECT stream, data FROM output WHERE claim = ?1 AND stream > 0 ORDER BY id")?;
     let mut rows = statement.query([id])?;
     while let Some(row) = rows.next()? {
         let stream = if row.get::<_, i64>(0)? == 1 {

@@ -167,9 +167,15 @@ pub(super) fn transition(tx: &Transaction<'_>, id: ClaimId, change: &Transition)
             params![id, result.exit_code],
         )?;
         if let Some(stdout) = &result.stdout {
-            tx.execute(
-                "INSERT OR REPLACE INTO stated (claim, stdout) VALUES (?1, ?2)",
-                params![id, stdout],
+            // What was recorded stays in the store, out of sight.
+            tx.execute("UPDATE output SET stream = -1 WHERE claim = ?1 AND stream = 1", [id])?;
+            append_output(
+                tx,
+                id,
+                &[Chunk {
+                    stream: Stream::Stdout,
+                    data: stdout.clone(),
+                }],
             )?;
         }
     }

@@ -1,14 +1,18 @@
 -- Schema 1. Read it beside the contract: claims and states §2, key §3, liveness §5, ends §6, output and history §11.
--- Times are milliseconds since 1970-01-01 UTC. Words are the contract's.
+-- Times are milliseconds since 1970-01-01 UTC. Words are the contract's; the program checks them on the way in and out.
+--
+-- Every opening of the store parses all of this, and a replay is little more than an opening. So comments are cut before
+-- it is applied (create.rs), and what the program holds true by itself (known words, whole references) is not said again
+-- in constraints.
 
 -- One row is one attempt. Rows are never deleted by a run: released, cleared and expired ones stay as history.
 CREATE TABLE claim (
   id          INTEGER PRIMARY KEY AUTOINCREMENT,                -- never reused
-  key         TEXT    NOT NULL CHECK (length(key) = 64),        -- lower-case hex
-  state       TEXT    NOT NULL CHECK (state IN ('running', 'completed', 'held', 'released', 'cleared', 'expired')),
+  key         TEXT    NOT NULL,                                 -- 64 lower-case hex digits
+  state       TEXT    NOT NULL,
   reason      TEXT,
-  outcome     TEXT    NOT NULL CHECK (outcome IN ('landed', 'not-landed', 'unknown')),
-  effect      TEXT    NOT NULL CHECK (effect IN ('local', 'external')),
+  outcome     TEXT    NOT NULL,
+  effect      TEXT    NOT NULL,
   attempt     INTEGER NOT NULL,                                 -- the number of this spawn among the key's spawns
   started     INTEGER NOT NULL DEFAULT 1,                       -- 0: known never to have started
   who         TEXT    NOT NULL,
@@ -41,7 +45,7 @@ CREATE INDEX claim_unsettled ON claim (state, id) WHERE state IN ('running', 'he
 
 -- Every arrival, transition and decision. Clustered by claim, so that a run touches one page of it.
 CREATE TABLE event (
-  claim  INTEGER NOT NULL REFERENCES claim (id),
+  claim  INTEGER NOT NULL,
   seq    INTEGER NOT NULL,
   at     INTEGER NOT NULL,
   kind   TEXT    NOT NULL,
@@ -53,21 +57,15 @@ CREATE TABLE event (
 -- Output in the order of its arrival across both streams. With a rowid: large rows are slow without one.
 CREATE TABLE output (
   id     INTEGER PRIMARY KEY,
-  claim  INTEGER NOT NULL REFERENCES claim (id),
-  stream INTEGER NOT NULL CHECK (stream IN (1, 2)),             -- 1: stdout, 2: stderr
+  claim  INTEGER NOT NULL,
+  stream INTEGER NOT NULL,                                      -- 1: stdout, 2: stderr, -1: stdout in whose place a person's stands
   data   BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX output_claim ON output (claim);
 
--- A person's word in place of the recorded output (`resolve … landed --stdout`); what was recorded stays as history.
-CREATE TABLE stated (
-  claim  INTEGER PRIMARY KEY REFERENCES claim (id),
-  stdout BLOB    NOT NULL
-) STRICT;
-
 -- How far the log of arrivals beside the store has been taken in, in bytes.
 CREATE TABLE arrivals_log (
-  one   INTEGER PRIMARY KEY CHECK (one = 1),
+  one   INTEGER PRIMARY KEY,
   taken INTEGER NOT NULL
 ) STRICT;
 INSERT INTO arrivals_log VALUES (1, 0);

@@ -1,0 +1,127 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'idem'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'idem' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('run', 'run', [CompletionResultType]::ParameterValue, 'Run a command at most once per call; replay its result to every later arrival')
+            [CompletionResult]::new('key', 'key', [CompletionResultType]::ParameterValue, 'Print the key of a call')
+            [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List claims, newest first')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show everything about one claim')
+            [CompletionResult]::new('clear', 'clear', [CompletionResultType]::ParameterValue, 'Free a key: the next arrival runs the command')
+            [CompletionResult]::new('resolve', 'resolve', [CompletionResultType]::ParameterValue, 'Say what became of a held claim')
+            break
+        }
+        'idem;run' {
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Who calls')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'The tool''s name')
+            [CompletionResult]::new('--params', '--params', [CompletionResultType]::ParameterName, 'The call''s parameters: JSON, @FILE, or - for idem''s standard input (the command then gets none)')
+            [CompletionResult]::new('--landed-exit', '--landed-exit', [CompletionResultType]::ParameterName, 'Exit codes that mean: it landed, such as 3 or 6,7,10-19')
+            [CompletionResult]::new('--not-landed-exit', '--not-landed-exit', [CompletionResultType]::ParameterName, 'Exit codes that mean: it did not land, and may be run again')
+            [CompletionResult]::new('--wait', '--wait', [CompletionResultType]::ParameterName, 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]')
+            [CompletionResult]::new('--status-file', '--status-file', [CompletionResultType]::ParameterName, 'Write the same JSON to a file; standard output stays the command''s')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--external', '--external', [CompletionResultType]::ParameterName, 'The write goes to a target of its own: a failure may come after it landed, and is held')
+            [CompletionResult]::new('--keep-failure', '--keep-failure', [CompletionResultType]::ParameterName, 'A failure of a local command is final too, and is replayed')
+            [CompletionResult]::new('--rerun-if-interrupted', '--rerun-if-interrupted', [CompletionResultType]::ParameterName, 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it')
+            [CompletionResult]::new('--no-wait', '--no-wait', [CompletionResultType]::ParameterName, 'Don''t wait for a running owner: exit 120 at once')
+            [CompletionResult]::new('--allow-command-change', '--allow-command-change', [CompletionResultType]::ParameterName, 'Answer for this key whatever its command line; for commands that carry a temporary file''s name, say')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Print one line of JSON instead of the command''s output')
+            [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'No notes on standard error, replay marks included; errors are still said')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;key' {
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Who calls')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'The tool''s name')
+            [CompletionResult]::new('--params', '--params', [CompletionResultType]::ParameterName, 'The call''s parameters: JSON, @FILE, or - for idem''s standard input (the command then gets none)')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--explain', '--explain', [CompletionResultType]::ParameterName, 'Print the canonical text that is hashed, too')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;list' {
+            [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'Only claims in this state (may be given again)')
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Only claims of this who')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
+            [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'At most this many')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'History too: claims that were released, cleared or have expired')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object a line')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;show' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--stdout', '--stdout', [CompletionResultType]::ParameterName, 'Only the recorded standard output, as it was')
+            [CompletionResult]::new('--stderr', '--stderr', [CompletionResultType]::ParameterName, 'Only the recorded standard error, as it was')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON: the claim, its attempts and its events')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;clear' {
+            [CompletionResult]::new('--state', '--state', [CompletionResultType]::ParameterName, 'Only claims in this state (may be given again)')
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Only claims of this who')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
+            [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say why; kept in the history')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Clear a running claim too, though its owner lives: its command is not stopped')
+            [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;resolve' {
+            [CompletionResult]::new('--stdout', '--stdout', [CompletionResultType]::ParameterName, 'What later arrivals get as standard output, instead of what was recorded (landed only)')
+            [CompletionResult]::new('--exit', '--exit', [CompletionResultType]::ParameterName, 'What later arrivals get as exit code (landed only) [default: 0]')
+            [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say how you know; kept in the history')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Resolve a running claim too, though its owner lives: its command is not stopped')
+            [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

@@ -1,0 +1,115 @@
+
+use builtin;
+use str;
+
+set edit:completion:arg-completer[idem] = {|@words|
+    fn spaces {|n|
+        builtin:repeat $n ' ' | str:join ''
+    }
+    fn cand {|text desc|
+        edit:complex-candidate $text &display=$text' '(spaces (- 14 (wcswidth $text)))$desc
+    }
+    var command = 'idem'
+    for word $words[1..-1] {
+        if (str:has-prefix $word '-') {
+            break
+        }
+        set command = $command';'$word
+    }
+    var completions = [
+        &'idem'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand -V 'Print version'
+            cand --version 'Print version'
+            cand run 'Run a command at most once per call; replay its result to every later arrival'
+            cand key 'Print the key of a call'
+            cand list 'List claims, newest first'
+            cand show 'Show everything about one claim'
+            cand clear 'Free a key: the next arrival runs the command'
+            cand resolve 'Say what became of a held claim'
+        }
+        &'idem;run'= {
+            cand --who 'Who calls'
+            cand --conv 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)'
+            cand --tool 'The tool''s name'
+            cand --params 'The call''s parameters: JSON, @FILE, or - for idem''s standard input (the command then gets none)'
+            cand --landed-exit 'Exit codes that mean: it landed, such as 3 or 6,7,10-19'
+            cand --not-landed-exit 'Exit codes that mean: it did not land, and may be run again'
+            cand --wait 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]'
+            cand --status-file 'Write the same JSON to a file; standard output stays the command''s'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --external 'The write goes to a target of its own: a failure may come after it landed, and is held'
+            cand --keep-failure 'A failure of a local command is final too, and is replayed'
+            cand --rerun-if-interrupted 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
+            cand --no-wait 'Don''t wait for a running owner: exit 120 at once'
+            cand --allow-command-change 'Answer for this key whatever its command line; for commands that carry a temporary file''s name, say'
+            cand --json 'Print one line of JSON instead of the command''s output'
+            cand --quiet 'No notes on standard error, replay marks included; errors are still said'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;key'= {
+            cand --who 'Who calls'
+            cand --conv 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)'
+            cand --tool 'The tool''s name'
+            cand --params 'The call''s parameters: JSON, @FILE, or - for idem''s standard input (the command then gets none)'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --explain 'Print the canonical text that is hashed, too'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;list'= {
+            cand --state 'Only claims in this state (may be given again)'
+            cand --who 'Only claims of this who'
+            cand --conv 'Only claims of this conversation'
+            cand --tool 'Only claims of this tool'
+            cand --since 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)'
+            cand --limit 'At most this many'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --all 'History too: claims that were released, cleared or have expired'
+            cand --json 'One JSON object a line'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;show'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --stdout 'Only the recorded standard output, as it was'
+            cand --stderr 'Only the recorded standard error, as it was'
+            cand --json 'One line of JSON: the claim, its attempts and its events'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;clear'= {
+            cand --state 'Only claims in this state (may be given again)'
+            cand --who 'Only claims of this who'
+            cand --conv 'Only claims of this conversation'
+            cand --tool 'Only claims of this tool'
+            cand --note 'Say why; kept in the history'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --force 'Clear a running claim too, though its owner lives: its command is not stopped'
+            cand --yes 'Don''t ask'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;resolve'= {
+            cand --stdout 'What later arrivals get as standard output, instead of what was recorded (landed only)'
+            cand --exit 'What later arrivals get as exit code (landed only) [default: 0]'
+            cand --note 'Say how you know; kept in the history'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --force 'Resolve a running claim too, though its owner lives: its command is not stopped'
+            cand --yes 'Don''t ask'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+    ]
+    $completions[$command]
+}

@@ -1,0 +1,111 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_idem_global_optspecs
+    string join \n store= color= h/help V/version
+end
+
+function __fish_idem_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_idem_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_idem_using_subcommand
+    set -l cmd (__fish_idem_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c idem -n "__fish_idem_needs_command" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_needs_command" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_needs_command" -s V -l version -d 'Print version'
+complete -c idem -n "__fish_idem_needs_command" -f -a "run" -d 'Run a command at most once per call; replay its result to every later arrival'
+complete -c idem -n "__fish_idem_needs_command" -f -a "key" -d 'Print the key of a call'
+complete -c idem -n "__fish_idem_needs_command" -f -a "list" -d 'List claims, newest first'
+complete -c idem -n "__fish_idem_needs_command" -f -a "show" -d 'Show everything about one claim'
+complete -c idem -n "__fish_idem_needs_command" -f -a "clear" -d 'Free a key: the next arrival runs the command'
+complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Say what became of a held claim'
+complete -c idem -n "__fish_idem_using_subcommand run" -l who -d 'Who calls' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l landed-exit -d 'Exit codes that mean: it landed, such as 3 or 6,7,10-19' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l not-landed-exit -d 'Exit codes that mean: it did not land, and may be run again' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l wait -d 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l status-file -d 'Write the same JSON to a file; standard output stays the command\'s' -r -F
+complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand run" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand run" -l external -d 'The write goes to a target of its own: a failure may come after it landed, and is held'
+complete -c idem -n "__fish_idem_using_subcommand run" -l keep-failure -d 'A failure of a local command is final too, and is replayed'
+complete -c idem -n "__fish_idem_using_subcommand run" -l rerun-if-interrupted -d 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
+complete -c idem -n "__fish_idem_using_subcommand run" -l no-wait -d 'Don\'t wait for a running owner: exit 120 at once'
+complete -c idem -n "__fish_idem_using_subcommand run" -l allow-command-change -d 'Answer for this key whatever its command line; for commands that carry a temporary file\'s name, say'
+complete -c idem -n "__fish_idem_using_subcommand run" -l json -d 'Print one line of JSON instead of the command\'s output'
+complete -c idem -n "__fish_idem_using_subcommand run" -l quiet -d 'No notes on standard error, replay marks included; errors are still said'
+complete -c idem -n "__fish_idem_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand key" -l who -d 'Who calls' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l tool -d 'The tool\'s name' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand key" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand key" -l explain -d 'Print the canonical text that is hashed, too'
+complete -c idem -n "__fish_idem_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand list" -l state -d 'Only claims in this state (may be given again)' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l who -d 'Only claims of this who' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l conv -d 'Only claims of this conversation' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l tool -d 'Only claims of this tool' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l since -d 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l limit -d 'At most this many' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand list" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand list" -l all -d 'History too: claims that were released, cleared or have expired'
+complete -c idem -n "__fish_idem_using_subcommand list" -l json -d 'One JSON object a line'
+complete -c idem -n "__fish_idem_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand show" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand show" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand show" -l stdout -d 'Only the recorded standard output, as it was'
+complete -c idem -n "__fish_idem_using_subcommand show" -l stderr -d 'Only the recorded standard error, as it was'
+complete -c idem -n "__fish_idem_using_subcommand show" -l json -d 'One line of JSON: the claim, its attempts and its events'
+complete -c idem -n "__fish_idem_using_subcommand show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand clear" -l state -d 'Only claims in this state (may be given again)' -r
+complete -c idem -n "__fish_idem_using_subcommand clear" -l who -d 'Only claims of this who' -r
+complete -c idem -n "__fish_idem_using_subcommand clear" -l conv -d 'Only claims of this conversation' -r
+complete -c idem -n "__fish_idem_using_subcommand clear" -l tool -d 'Only claims of this tool' -r
+complete -c idem -n "__fish_idem_using_subcommand clear" -l note -d 'Say why; kept in the history' -r
+complete -c idem -n "__fish_idem_using_subcommand clear" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand clear" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand clear" -l force -d 'Clear a running claim too, though its owner lives: its command is not stopped'
+complete -c idem -n "__fish_idem_using_subcommand clear" -l yes -d 'Don\'t ask'
+complete -c idem -n "__fish_idem_using_subcommand clear" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l stdout -d 'What later arrivals get as standard output, instead of what was recorded (landed only)' -r -F
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l exit -d 'What later arrivals get as exit code (landed only) [default: 0]' -r
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l note -d 'Say how you know; kept in the history' -r
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l force -d 'Resolve a running claim too, though its owner lives: its command is not stopped'
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l yes -d 'Don\'t ask'
+complete -c idem -n "__fish_idem_using_subcommand resolve" -s h -l help -d 'Print help (see more with \'--help\')'
