@@ -87,11 +87,7 @@ pub struct Failure {
 impl Failure {
     /// Makes a failure without a hint.
     pub fn new(kind: Kind, message: impl Into<String>) -> Failure {
-        Failure {
-            kind,
-            message: message.into(),
-            hint: None,
-        }
+        Failure { kind, message: message.into(), hint: None }
     }
 
     /// Adds what to do next.
@@ -148,9 +144,7 @@ mod tests {
     #[test]
     fn an_error_keeps_its_kind_through_its_contexts() {
         use anyhow::Context;
-        let full = Err::<(), _>(StoreError::Full("/s".into()))
-            .context("claiming")
-            .expect_err("an error");
+        let full = Err::<(), _>(StoreError::Full("/s".into())).context("claiming").expect_err("an error");
         let failure = Failure::from_error(full);
         assert_eq!(failure.kind, Kind::Store("store-full"));
         assert!(failure.message.starts_with("claiming: no space"), "{}", failure.message);

@@ -52,13 +52,7 @@ impl LockFile {
             let offset = random_offset()?;
             // A byte that somebody else has (one chance in 2^62 for each living attempt) or waits for is passed over.
             if lock::try_lock(&file, offset, Mode::Exclusive)? {
-                return Ok(AttemptLock {
-                    file,
-                    place: LockPlace {
-                        offset,
-                        inode: self.inode,
-                    },
-                });
+                return Ok(AttemptLock { file, place: LockPlace { offset, inode: self.inode } });
             }
         }
     }
@@ -68,11 +62,7 @@ impl LockFile {
         if place.inode != self.inode {
             return Ok(Liveness::Unprovable);
         }
-        Ok(if lock::is_locked_exclusively(&self.file, place.offset)? {
-            Liveness::Alive
-        } else {
-            Liveness::Dead
-        })
+        Ok(if lock::is_locked_exclusively(&self.file, place.offset)? { Liveness::Alive } else { Liveness::Dead })
     }
 
     /// Sleeps until an attempt's owner has let go or is gone. Tells whether that came before `limit` ran out.

@@ -25,13 +25,7 @@ pub enum Mode {
 
 /// Opens a lock file, creating it (mode 0600) where it isn't there. The descriptor is closed on exec.
 pub fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// Locks a byte if nobody has it; tells whether it did.
@@ -94,21 +88,14 @@ mod tests {
     fn exclusive_is_seen_and_shared_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lock");
-        let (a, b, c) = (
-            open(&path).expect("a"),
-            open(&path).expect("b"),
-            open(&path).expect("c"),
-        );
+        let (a, b, c) = (open(&path).expect("a"), open(&path).expect("b"), open(&path).expect("c"));
         assert!(try_lock(&a, 7, Mode::Exclusive).expect("lock"));
         assert!(is_locked_exclusively(&b, 7).expect("test"));
         assert!(!is_locked_exclusively(&b, 8).expect("test"));
         assert!(!try_lock(&b, 7, Mode::Shared).expect("try"));
         unlock(&a, 7).expect("unlock");
         assert!(try_lock(&b, 7, Mode::Shared).expect("try"));
-        assert!(
-            !is_locked_exclusively(&c, 7).expect("test"),
-            "waiters that woke up don't look like owners"
-        );
+        assert!(!is_locked_exclusively(&c, 7).expect("test"), "waiters that woke up don't look like owners");
         assert!(try_lock(&c, 7, Mode::Shared).expect("try"));
     }
 

@@ -53,9 +53,7 @@ pub fn enclosing_claim(location: &Location) -> Option<ClaimId> {
 pub fn owner() -> Owner {
     Owner {
         user: user(),
-        host: nix::unistd::gethostname()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default(),
+        host: nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         pid: i64::from(std::process::id()),
         pid_start: process_start().unwrap_or(0),
         boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
@@ -66,17 +64,13 @@ pub fn owner() -> Owner {
 
 /// Returns `user@host[pid]` of this process.
 pub fn actor() -> String {
-    let host = nix::unistd::gethostname()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
+    let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     format!("{}@{}[{}]", user(), host, std::process::id())
 }
 
 fn user() -> String {
     let named = |name| std::env::var(name).ok().filter(|user| !user.is_empty());
-    named("LOGNAME")
-        .or_else(|| named("USER"))
-        .unwrap_or_else(|| format!("uid-{}", nix::unistd::getuid()))
+    named("LOGNAME").or_else(|| named("USER")).unwrap_or_else(|| format!("uid-{}", nix::unistd::getuid()))
 }
 
 /// Field 22 of `/proc/self/stat`, in clock ticks since the boot. The name before it may contain anything.

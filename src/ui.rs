@@ -20,10 +20,7 @@ pub struct Ui {
 impl Ui {
     /// Makes a way that `quiet` keeps free of notes.
     pub fn new(quiet: bool) -> Ui {
-        Ui {
-            quiet,
-            open_line: Cell::new(false),
-        }
+        Ui { quiet, open_line: Cell::new(false) }
     }
 
     /// Takes note that what stands before the next message ended within a line.

@@ -15,12 +15,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cli", &["domain", "cli"]),
     ("ui", &["cli", "view"]),
     ("settings", &["cli", "domain", "exit", "store"]),
-    (
-        "commands",
-        &[
-            "cli", "commands", "domain", "exit", "liveness", "process", "settings", "store", "ui", "view",
-        ],
-    ),
+    ("commands", &["cli", "commands", "domain", "exit", "liveness", "process", "settings", "store", "ui", "view"]),
 ];
 
 #[test]
@@ -34,25 +29,15 @@ fn every_room_knows_only_what_it_may() {
             continue;
         }
         let (_, allowed) = MAY_KNOW.iter().find(|(name, _)| *name == room).unwrap_or_else(|| {
-            panic!(
-                "src/{} is in a room that the floor plan doesn't have",
-                relative.display()
-            );
+            panic!("src/{} is in a room that the floor plan doesn't have", relative.display());
         });
         let text = fs::read_to_string(&file).expect("readable");
         for known in known_rooms(&text) {
-            assert!(
-                allowed.contains(&known.as_str()),
-                "src/{} knows {known}",
-                relative.display()
-            );
+            assert!(allowed.contains(&known.as_str()), "src/{} knows {known}", relative.display());
             looked_at += 1;
         }
     }
-    assert!(
-        looked_at > 50,
-        "the test looked at {looked_at} uses only: has the way of writing them changed?"
-    );
+    assert!(looked_at > 50, "the test looked at {looked_at} uses only: has the way of writing them changed?");
 }
 
 #[test]
@@ -77,13 +62,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn room(relative: &Path) -> String {
-    let first = relative
-        .components()
-        .next()
-        .expect("a name")
-        .as_os_str()
-        .to_string_lossy()
-        .into_owned();
+    let first = relative.components().next().expect("a name").as_os_str().to_string_lossy().into_owned();
     first.strip_suffix(".rs").unwrap_or(&first).to_owned()
 }
 
@@ -91,11 +70,9 @@ fn room(relative: &Path) -> String {
 fn known_rooms(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     code.flat_map(|line| {
-        line.split("crate::").skip(1).map(|rest| {
-            rest.chars()
-                .take_while(|char| char.is_ascii_lowercase() || *char == '_')
-                .collect::<String>()
-        })
+        line.split("crate::")
+            .skip(1)
+            .map(|rest| rest.chars().take_while(|char| char.is_ascii_lowercase() || *char == '_').collect::<String>())
     })
     .filter(|room| !room.is_empty())
     .collect()

@@ -80,8 +80,5 @@ fn the_completions_are_up_to_date() {
         clap_complete::generate(shell, &mut idem::cli::command(), "idem", &mut text);
         check(&Path::new("completions").join(name), &text);
     }
-    assert_eq!(
-        fs::read_dir(project().join("completions")).expect("the folder").count(),
-        names.len()
-    );
+    assert_eq!(fs::read_dir(project().join("completions")).expect("the folder").count(), names.len());
 }

@@ -145,18 +145,7 @@ mod tests {
     fn claims_are_named_by_number_or_key() {
         assert_eq!(claim_ref("12"), Ok(ClaimRef::Id(12)));
         assert_eq!(claim_ref("key:0af"), Ok(ClaimRef::KeyPrefix("0af".to_owned())));
-        for bad in [
-            "",
-            "0",
-            "-1",
-            "+1",
-            "1.0",
-            "key:",
-            "key:0AF",
-            "key:xyz",
-            "abc",
-            "99999999999999999999",
-        ] {
+        for bad in ["", "0", "-1", "+1", "1.0", "key:", "key:0AF", "key:xyz", "abc", "99999999999999999999"] {
             assert!(claim_ref(bad).is_err(), "{bad}");
         }
     }

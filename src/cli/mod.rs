@@ -96,18 +96,13 @@ pub fn parse(args: &[OsString]) -> Result<Parsed, clap::Error> {
         return Ok(parsed);
     }
     let cli = Cli::try_parse_from(args)?;
-    Ok(Parsed {
-        global: cli.global,
-        verb: cli.verb,
-    })
+    Ok(Parsed { global: cli.global, verb: cli.verb })
 }
 
 fn parse_alone(args: &[OsString]) -> Option<Parsed> {
     let (verb, rest) = args.split_first()?.1.split_first()?;
     let parse = |define: fn(Command) -> Command| -> Option<ArgMatches> {
-        let command = Global::augment_args(define(
-            Command::new("idem").no_binary_name(true).disable_help_flag(true),
-        ));
+        let command = Global::augment_args(define(Command::new("idem").no_binary_name(true).disable_help_flag(true)));
         command.try_get_matches_from(rest).ok()
     };
     let (matches, verb) = match verb.to_str()? {
@@ -123,10 +118,7 @@ fn parse_alone(args: &[OsString]) -> Option<Parsed> {
         }
         _ => return None,
     };
-    Some(Parsed {
-        global: Global::from_arg_matches(&matches).ok()?,
-        verb,
-    })
+    Some(Parsed { global: Global::from_arg_matches(&matches).ok()?, verb })
 }
 
 #[cfg(test)]
@@ -152,23 +144,15 @@ mod tests {
         ] {
             let short = parse_alone(&words(line)).expect(line);
             let whole = Cli::try_parse_from(words(line)).expect(line);
-            assert_eq!(
-                format!("{:?}{:?}", short.verb, short.global),
-                format!("{:?}{:?}", whole.verb, whole.global)
-            );
+            assert_eq!(format!("{:?}{:?}", short.verb, short.global), format!("{:?}{:?}", whole.verb, whole.global));
         }
     }
 
     #[test]
     fn what_the_short_way_cannot_parse_is_left_to_the_whole() {
-        for line in [
-            "idem",
-            "idem run",
-            "idem run --help",
-            "idem run --nonsense -- x",
-            "idem --store /s run -- x",
-            "idem list",
-        ] {
+        for line in
+            ["idem", "idem run", "idem run --help", "idem run --nonsense -- x", "idem --store /s run -- x", "idem list"]
+        {
             assert!(parse_alone(&words(line)).is_none(), "{line}");
         }
     }

@@ -25,35 +25,20 @@ Examples:
 #[derive(Args, Debug, Clone)]
 pub struct Identity {
     /// Who calls
-    #[arg(
-        long,
-        env = "IDEM_WHO",
-        hide_env_values = true,
-        value_name = "W",
-        help_heading = "Identity"
-    )]
+    #[arg(long, env = "IDEM_WHO", hide_env_values = true, value_name = "W", help_heading = "Identity")]
     pub who: Option<OsString>,
     /// The conversation, run or pipeline that the call belongs to (never the number of a re-run)
-    #[arg(
-        long,
-        env = "IDEM_CONV",
-        hide_env_values = true,
-        value_name = "C",
-        help_heading = "Identity"
-    )]
+    #[arg(long, env = "IDEM_CONV", hide_env_values = true, value_name = "C", help_heading = "Identity")]
     pub conv: Option<OsString>,
     /// The tool's name
     #[arg(long, value_name = "T", help_heading = "Identity")]
     pub tool: Option<OsString>,
     /// The call's parameters: JSON, @FILE, or - for idem's standard input (the command then gets none)
-    #[arg(
-        long,
-        value_name = "JSON",
-        default_value = "{}",
-        allow_hyphen_values = true,
-        help_heading = "Identity"
-    )]
+    #[arg(long, value_name = "JSON", default_value = "{}", allow_hyphen_values = true, help_heading = "Identity")]
     pub params: OsString,
+    /// The same call, meant N times: 2 for the second time it is wanted [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Identity")]
+    pub occurrence: Option<u64>,
 }
 
 /// Arguments of `idem key`.

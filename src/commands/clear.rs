@@ -23,12 +23,8 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
         .into());
     }
     let location = settings::store(global)?;
-    let mut store = SqliteStore::open(&location)?;
-    let claims = if by_filter {
-        matching(&mut store, &args.which)?
-    } else {
-        named(&mut store, args)?
-    };
+    let mut store = settle::open(&location)?;
+    let claims = if by_filter { matching(&mut store, &args.which)? } else { named(&mut store, args)? };
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim that holds a key matches; nothing was changed").into());
     }
@@ -50,10 +46,7 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
 
 fn clear_one(store: &mut SqliteStore, location: &Location, claim: &Claim, args: &ClearArgs) -> anyhow::Result<()> {
     if !claim.state.holds_key() {
-        let message = format!(
-            "claim {} is {} and holds no key; nothing was changed",
-            claim.id, claim.state
-        );
+        let message = format!("claim {} is {} and holds no key; nothing was changed", claim.id, claim.state);
         return Err(Failure::new(Kind::Refused, message).into());
     }
     let owner = settle::owner(location, claim)?;
@@ -79,18 +72,13 @@ fn agreed(args: &ClearArgs, by_filter: bool, claims: &[Claim]) -> anyhow::Result
         for claim in claims {
             let (who, conv, tool) = (escape(&claim.who), escape(&claim.conv), escape(&claim.tool));
             Ui::new(false).error(
-                &format!(
-                    "would clear claim {} ({who} / {conv} / {tool}), which is {}",
-                    claim.id, claim.state
-                ),
+                &format!("would clear claim {} ({who} / {conv} / {tool}), which is {}", claim.id, claim.state),
                 None,
             );
         }
     }
     if ask {
-        return Ok(ui::ask(
-            "idem: free these keys, so that their next arrivals run again?",
-        )?);
+        return Ok(ui::ask("idem: free these keys, so that their next arrivals run again?")?);
     }
     if by_filter {
         Ui::new(false).error("a filter changes nothing without --yes", None);
@@ -104,11 +92,7 @@ fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>
         filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();
     }
     let listed = store.list(&filter)?;
-    Ok(listed
-        .into_iter()
-        .map(|listed| listed.claim)
-        .filter(|claim| claim.state.holds_key())
-        .collect())
+    Ok(listed.into_iter().map(|listed| listed.claim).filter(|claim| claim.state.holds_key()).collect())
 }
 
 fn named(store: &mut SqliteStore, args: &ClearArgs) -> anyhow::Result<Vec<Claim>> {

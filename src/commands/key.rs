@@ -8,11 +8,7 @@ use crate::ui;
 /// Prints the key; with `--explain` the canonical text that is hashed, on a line before it.
 pub(super) fn key(args: &KeyArgs) -> anyhow::Result<u8> {
     let call = call::Call::read(&args.identity)?;
-    let explained = if args.explain {
-        format!("{}\n", call.canonical)
-    } else {
-        String::new()
-    };
+    let explained = if args.explain { format!("{}\n", call.canonical) } else { String::new() };
     ui::print(&format!("{explained}{}\n", call.key))?;
     Ok(exit::DONE)
 }

@@ -1,30 +1,29 @@
 //! `idem list`.
 
+use super::settle;
 use crate::cli::{Global, ListArgs, Which};
 use crate::domain::claim::State;
 use crate::domain::store::{Filter, Store};
 use crate::domain::timestamp::Timestamp;
 use crate::exit::{self, Failure, Kind};
-use crate::store::sqlite::SqliteStore;
 use crate::view::envelope::Envelope;
 use crate::view::table::table;
 use crate::{settings, ui};
 
-/// Prints the claims that fit, newest first. Exit code 0 also for none: an empty list is an answer.
+/// Prints the claims that fit, newest first. Exit code 1 where none does (design §10).
 pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
-    let mut store = SqliteStore::open(&settings::store(global)?)?;
+    let mut store = settle::open(&settings::store(global)?)?;
     let now = store.now()?;
     let mut filter = filter(&args.which);
     if filter.states.is_empty() && !args.all {
         filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();
     }
-    filter.since = args
-        .since
-        .as_deref()
-        .map(|since| point_in_time(since, now))
-        .transpose()?;
+    filter.since = args.since.as_deref().map(|since| point_in_time(since, now)).transpose()?;
     filter.limit = Some(args.limit);
     let claims = store.list(&filter)?;
+    if claims.is_empty() {
+        return Err(Failure::new(Kind::Nothing, "no claim matches").into());
+    }
     if args.json {
         for listed in &claims {
             let message = format!("claim {} is {}", listed.claim.id, listed.claim.state);
@@ -55,10 +54,8 @@ fn point_in_time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
     }
     match humantime::parse_duration(text) {
         Ok(duration) => Ok(now.minus(duration)),
-        Err(_) => Err(
-            Failure::new(Kind::Usage, format!("--since {text} is neither a duration nor a time"))
-                .hint("write 90s, 5m, 24h or 7d, or 2026-01-31T12:00:00Z")
-                .into(),
-        ),
+        Err(_) => Err(Failure::new(Kind::Usage, format!("--since {text} is neither a duration nor a time"))
+            .hint("write 90s, 5m, 24h or 7d, or 2026-01-31T12:00:00Z")
+            .into()),
     }
 }

@@ -43,16 +43,8 @@ pub fn not_parsed(args: &[OsString], error: &clap::Error) -> u8 {
         let _ = error.print();
         return exit::DONE;
     }
-    let of = if args
-        .iter()
-        .skip(1)
-        .take_while(|arg| *arg != "--")
-        .any(|arg| arg == "run")
-    {
-        Of::Run
-    } else {
-        Of::Other
-    };
+    let of =
+        if args.iter().skip(1).take_while(|arg| *arg != "--").any(|arg| arg == "run") { Of::Run } else { Of::Other };
     let rendered = error.render().to_string();
     let rendered = rendered.strip_prefix("error: ").unwrap_or(&rendered);
     let (message, usage) = rendered.split_once("\n\n").unwrap_or((rendered, ""));
@@ -61,12 +53,7 @@ pub fn not_parsed(args: &[OsString], error: &clap::Error) -> u8 {
         Of::Run => Failure::new(Kind::Usage, format!("{message}; nothing was run")),
         Of::Other => Failure::new(Kind::Usage, message),
     };
-    let usage = usage
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ");
+    let usage = usage.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
     let failure = if usage.is_empty() { failure } else { failure.hint(usage) };
     if of == Of::Run && wants_json(args) {
         let _ = ui::print(&crate::view::envelope::Envelope::of_failure(&failure).line());

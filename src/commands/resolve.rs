@@ -7,17 +7,13 @@ use crate::cli::{Global, ResolveArgs, Verdict};
 use crate::domain::claim::{Claim, Outcome, State};
 use crate::domain::store::{NewResult, Store};
 use crate::exit::{self, Failure, Kind};
-use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
 use crate::{settings, view};
 
 /// Resolves one claim and says what was changed.
 pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8> {
     if args.verdict == Verdict::NotLanded && (args.stdout.is_some() || args.exit.is_some()) {
-        let failure = Failure::new(
-            Kind::Usage,
-            "--stdout and --exit state a result, and what did not land has none",
-        );
+        let failure = Failure::new(Kind::Usage, "--stdout and --exit state a result, and what did not land has none");
         return Err(failure.hint("leave them out, or say landed").into());
     }
     let stdout = args.stdout.as_ref().map(|path| {
@@ -25,7 +21,7 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     });
     let stdout = stdout.transpose()?;
     let location = settings::store(global)?;
-    let mut store = SqliteStore::open(&location)?;
+    let mut store = settle::open(&location)?;
     let claim = settle::find(&mut store, &args.id)?;
     refuse_settled(&claim)?;
     let owner = settle::owner(&location, &claim)?;
@@ -34,30 +30,19 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
         Verdict::Landed => (State::Completed, Outcome::Landed, "later arrivals get its result"),
         Verdict::NotLanded => (State::Released, Outcome::NotLanded, "the next arrival runs the command"),
     };
-    let change = format!(
-        "claim {} ({}) goes from {} to {to}: {then}",
-        claim.id,
-        what(&claim),
-        claim.state
-    );
+    let change = format!("claim {} ({}) goes from {} to {to}: {then}", claim.id, what(&claim), claim.state);
     if !args.yes && ui::can_ask() && !ui::ask(&format!("{change}. Is that so?"))? {
         Ui::new(false).error("nothing was changed", None);
         return Ok(exit::NOTHING);
     }
     let mut transition = settle::decision(&claim, to, outcome, args.note.as_deref(), args.force);
     if args.verdict == Verdict::Landed {
-        transition.result = Some(NewResult {
-            exit_code: i32::from(args.exit.unwrap_or(0)),
-            stdout,
-        });
+        transition.result = Some(NewResult { exit_code: i32::from(args.exit.unwrap_or(0)), stdout });
     }
     if !store.transition(claim.id, &transition)? {
         return Err(settle::changed_meanwhile(&claim));
     }
-    ui::print(&format!(
-        "claim {} went from {} to {to}: {then}\n",
-        claim.id, claim.state
-    ))?;
+    ui::print(&format!("claim {} went from {} to {to}: {then}\n", claim.id, claim.state))?;
     Ok(exit::DONE)
 }
 
@@ -68,16 +53,12 @@ fn refuse_settled(claim: &Claim) -> anyhow::Result<()> {
     }
     let failure = Failure::new(
         Kind::Refused,
-        format!(
-            "claim {} is {} already, with outcome {}; nothing was changed",
-            claim.id, claim.state, claim.outcome
-        ),
+        format!("claim {} is {} already, with outcome {}; nothing was changed", claim.id, claim.state, claim.outcome),
     );
     Err(match claim.state {
-        State::Completed => failure.hint(format!(
-            "`idem clear {}` frees its key, if the call is to run again",
-            claim.id
-        )),
+        State::Completed => {
+            failure.hint(format!("`idem clear {}` frees its key, if the call is to run again", claim.id))
+        }
         _ => failure,
     }
     .into())
@@ -85,10 +66,5 @@ fn refuse_settled(claim: &Claim) -> anyhow::Result<()> {
 
 fn what(claim: &Claim) -> String {
     use view::escape::escape;
-    format!(
-        "{} / {} / {}",
-        escape(&claim.who),
-        escape(&claim.conv),
-        escape(&claim.tool)
-    )
+    format!("{} / {} / {}", escape(&claim.who), escape(&claim.conv), escape(&claim.tool))
 }

@@ -8,6 +8,15 @@ use crate::exit::{Failure, Kind};
 use crate::liveness::LockFile;
 use crate::settings;
 use crate::store::Location;
+use crate::store::sqlite::SqliteStore;
+
+/// Opens the store for a command that doesn't make one: no store has no claims (exit code 1).
+pub(super) fn open(location: &Location) -> anyhow::Result<SqliteStore> {
+    let store = SqliteStore::open_existing(location)?;
+    let none =
+        || Failure::new(Kind::Nothing, format!("there is no store {} yet, so no claim", location.path.display()));
+    Ok(store.ok_or_else(none)?)
+}
 
 /// Finds the claim that a person names, or fails with exit code 1.
 pub(super) fn find(store: &mut dyn Store, named: &ClaimRef) -> anyhow::Result<Claim> {
@@ -17,17 +26,14 @@ pub(super) fn find(store: &mut dyn Store, named: &ClaimRef) -> anyhow::Result<Cl
     };
     match store.find(named)? {
         Found::Claim(claim) => Ok(*claim),
-        Found::Nothing => Err(
-            Failure::new(Kind::Nothing, format!("there is no {}", what.trim_start_matches("a ")))
-                .hint("`idem list --all` shows every claim of this store")
-                .into(),
-        ),
-        Found::Ambiguous => Err(Failure::new(
-            Kind::Nothing,
-            format!("there is more than one {}", what.trim_start_matches("a ")),
-        )
-        .hint("give more of the key's digits")
-        .into()),
+        Found::Nothing => Err(Failure::new(Kind::Nothing, format!("there is no {}", what.trim_start_matches("a ")))
+            .hint("`idem list --all` shows every claim of this store")
+            .into()),
+        Found::Ambiguous => {
+            Err(Failure::new(Kind::Nothing, format!("there is more than one {}", what.trim_start_matches("a ")))
+                .hint("give more of the key's digits")
+                .into())
+        }
     }
 }
 
@@ -37,9 +43,7 @@ pub(super) fn owner(location: &Location, claim: &Claim) -> anyhow::Result<Option
         return Ok(None);
     }
     let locks = LockFile::open(&location.lock_path()).map_err(|error| lock_failed(location, &error))?;
-    Ok(Some(
-        locks.test(claim.lock).map_err(|error| lock_failed(location, &error))?,
-    ))
+    Ok(Some(locks.test(claim.lock).map_err(|error| lock_failed(location, &error))?))
 }
 
 /// Names the lock file in an error of the system.
@@ -52,11 +56,8 @@ pub(super) fn refuse_living(claim: &Claim, owner: Option<Liveness>, force: bool,
     if force || owner != Some(Liveness::Alive) {
         return Ok(());
     }
-    let message = format!(
-        "claim {} is running and its owner ({}) lives; nothing was changed",
-        claim.id,
-        claim.owner.actor()
-    );
+    let message =
+        format!("claim {} is running and its owner ({}) lives; nothing was changed", claim.id, claim.owner.actor());
     let hint = format!(
         "wait for it, or end it; `idem {verb} {} --force` frees the key although its command goes on and may still act",
         claim.id
@@ -93,10 +94,7 @@ pub(super) fn decision(claim: &Claim, to: State, outcome: Outcome, note: Option<
 pub(super) fn changed_meanwhile(claim: &Claim) -> anyhow::Error {
     Failure::new(
         Kind::Refused,
-        format!(
-            "claim {} changed in this moment; nothing was changed by this command",
-            claim.id
-        ),
+        format!("claim {} changed in this moment; nothing was changed by this command", claim.id),
     )
     .hint(format!("look again with `idem show {}`", claim.id))
     .into()

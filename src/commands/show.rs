@@ -4,7 +4,6 @@ use super::settle;
 use crate::cli::{Global, ShowArgs};
 use crate::domain::claim::{Claim, Stream};
 use crate::domain::store::Store;
-use crate::store::sqlite::SqliteStore;
 use crate::view::envelope::{Envelope, Output, Story};
 use crate::view::story::{Facts, story};
 use crate::{exit, settings, ui};
@@ -12,16 +11,12 @@ use crate::{exit, settings, ui};
 /// Prints everything about one claim, or one of its output streams as it was.
 pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
     let location = settings::store(global)?;
-    let mut store = SqliteStore::open(&location)?;
+    let mut store = settle::open(&location)?;
     let claim = settle::find(&mut store, &args.id)?;
     if args.stdout || args.stderr {
         let wanted = if args.stdout { Stream::Stdout } else { Stream::Stderr };
         store.output(claim.id, &mut |stream, bytes| {
-            if stream == wanted {
-                ui::print_bytes(bytes)
-            } else {
-                Ok(())
-            }
+            if stream == wanted { ui::print_bytes(bytes) } else { Ok(()) }
         })??;
         return Ok(exit::DONE);
     }
@@ -45,13 +40,6 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
     }
     let owner = settle::owner(&location, &claim)?;
     let now = store.now()?;
-    ui::print(&story(&Facts {
-        claim: &claim,
-        attempts: &attempts,
-        events: &events,
-        output: &output,
-        owner,
-        now,
-    }))?;
+    ui::print(&story(&Facts { claim: &claim, attempts: &attempts, events: &events, output: &output, owner, now }))?;
     Ok(exit::DONE)
 }

@@ -102,10 +102,7 @@ fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
 /// A failure that released the claim is the answer for everybody who waited: fifty waiters never turn into fifty runs.
 /// What has no result of its own (freed by a person, or interrupted and released) sends the arrival back to the start.
 pub fn after_wait(holder: &Holder, reason: Option<Reason>, terms: &Terms) -> Verdict {
-    let has_result = !matches!(
-        reason,
-        Some(Reason::Interrupted | Reason::OwnerLost | Reason::Resolved) | None
-    );
+    let has_result = !matches!(reason, Some(Reason::Interrupted | Reason::OwnerLost | Reason::Resolved) | None);
     match holder.state {
         State::Released if has_result => Verdict::Replay,
         _ => judge(holder, terms),
@@ -116,30 +113,14 @@ pub fn after_wait(holder: &Holder, reason: Option<Reason>, terms: &Terms) -> Ver
 mod tests {
     use super::*;
 
-    const TERMS: Terms = Terms {
-        effect: Effect::Local,
-        no_wait: false,
-        allow_command_change: false,
-        rerun_if_interrupted: false,
-    };
+    const TERMS: Terms =
+        Terms { effect: Effect::Local, no_wait: false, allow_command_change: false, rerun_if_interrupted: false };
     const NO_WAIT: Terms = Terms { no_wait: true, ..TERMS };
-    const RERUN: Terms = Terms {
-        rerun_if_interrupted: true,
-        ..TERMS
-    };
-    const ANY_COMMAND: Terms = Terms {
-        allow_command_change: true,
-        ..TERMS
-    };
+    const RERUN: Terms = Terms { rerun_if_interrupted: true, ..TERMS };
+    const ANY_COMMAND: Terms = Terms { allow_command_change: true, ..TERMS };
 
     fn holder(state: State, owner: Liveness) -> Holder {
-        Holder {
-            state,
-            effect: Effect::Local,
-            same_command: true,
-            encloses_arrival: false,
-            owner,
-        }
+        Holder { state, effect: Effect::Local, same_command: true, encloses_arrival: false, owner }
     }
 
     #[test]
@@ -158,35 +139,16 @@ mod tests {
             (holder(State::Running, Alive), NO_WAIT, Verdict::Busy),
             (holder(State::Running, Alive), RERUN, Verdict::Wait),
             (holder(State::Running, Dead), TERMS, Verdict::Hold(Reason::Interrupted)),
-            (
-                holder(State::Running, Dead),
-                NO_WAIT,
-                Verdict::Hold(Reason::Interrupted),
-            ),
+            (holder(State::Running, Dead), NO_WAIT, Verdict::Hold(Reason::Interrupted)),
             (holder(State::Running, Dead), RERUN, Verdict::Release),
-            (
-                external(holder(State::Running, Dead)),
-                RERUN,
-                Verdict::Hold(Reason::Interrupted),
-            ),
+            (external(holder(State::Running, Dead)), RERUN, Verdict::Hold(Reason::Interrupted)),
             (
                 holder(State::Running, Dead),
-                Terms {
-                    effect: Effect::External,
-                    ..RERUN
-                },
+                Terms { effect: Effect::External, ..RERUN },
                 Verdict::Hold(Reason::Interrupted),
             ),
-            (
-                holder(State::Running, Unprovable),
-                TERMS,
-                Verdict::Hold(Reason::OwnerLost),
-            ),
-            (
-                holder(State::Running, Unprovable),
-                RERUN,
-                Verdict::Hold(Reason::OwnerLost),
-            ),
+            (holder(State::Running, Unprovable), TERMS, Verdict::Hold(Reason::OwnerLost)),
+            (holder(State::Running, Unprovable), RERUN, Verdict::Hold(Reason::OwnerLost)),
             (holder(State::Released, Dead), TERMS, Verdict::Claim),
             (holder(State::Cleared, Alive), TERMS, Verdict::Claim),
             (holder(State::Expired, Dead), TERMS, Verdict::Claim),
@@ -200,10 +162,7 @@ mod tests {
     fn another_command_is_answered_before_busy_and_held() {
         for state in [State::Completed, State::Held, State::Running] {
             for owner in [Liveness::Alive, Liveness::Dead, Liveness::Unprovable] {
-                let other = Holder {
-                    same_command: false,
-                    ..holder(state, owner)
-                };
+                let other = Holder { same_command: false, ..holder(state, owner) };
                 for terms in [TERMS, NO_WAIT, RERUN] {
                     assert_eq!(judge(&other, &terms), Verdict::Mismatch, "{other:?}");
                 }
@@ -211,10 +170,7 @@ mod tests {
             }
         }
         for state in [State::Released, State::Cleared, State::Expired] {
-            let other = Holder {
-                same_command: false,
-                ..holder(state, Liveness::Dead)
-            };
+            let other = Holder { same_command: false, ..holder(state, Liveness::Dead) };
             assert_eq!(judge(&other, &TERMS), Verdict::Claim, "history mismatches with nothing");
         }
     }
@@ -222,24 +178,13 @@ mod tests {
     #[test]
     fn a_call_inside_itself_is_told_so_whatever_its_command() {
         for same_command in [true, false] {
-            let own = Holder {
-                encloses_arrival: true,
-                same_command,
-                ..holder(State::Running, Liveness::Alive)
-            };
+            let own = Holder { encloses_arrival: true, same_command, ..holder(State::Running, Liveness::Alive) };
             for terms in [TERMS, NO_WAIT, RERUN, ANY_COMMAND] {
                 assert_eq!(judge(&own, &terms), Verdict::InsideItself);
             }
         }
-        let ended = Holder {
-            encloses_arrival: true,
-            ..holder(State::Completed, Liveness::Dead)
-        };
-        assert_eq!(
-            judge(&ended, &TERMS),
-            Verdict::Replay,
-            "a daemon of an ended call waits on nothing"
-        );
+        let ended = Holder { encloses_arrival: true, ..holder(State::Completed, Liveness::Dead) };
+        assert_eq!(judge(&ended, &TERMS), Verdict::Replay, "a daemon of an ended call waits on nothing");
     }
 
     #[test]
@@ -247,10 +192,7 @@ mod tests {
         for &state in State::ALL {
             for owner in [Liveness::Alive, Liveness::Dead, Liveness::Unprovable] {
                 for effect in [Effect::Local, Effect::External] {
-                    let holder = Holder {
-                        effect,
-                        ..holder(state, owner)
-                    };
+                    let holder = Holder { effect, ..holder(state, owner) };
                     for terms in [TERMS, NO_WAIT, RERUN, ANY_COMMAND] {
                         assert_eq!(judge(&holder, &terms) == Verdict::Claim, !state.holds_key());
                     }

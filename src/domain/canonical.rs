@@ -237,9 +237,7 @@ impl<'a> Scanner<'a> {
 
     fn array(&mut self) -> Result<Json<'a>> {
         let mut items = Vec::new();
-        self.list(b']', "`,` or `]`", |scanner| {
-            scanner.value().map(|item| items.push(item))
-        })?;
+        self.list(b']', "`,` or `]`", |scanner| scanner.value().map(|item| items.push(item)))?;
         Ok(Json::Array(items))
     }
 
@@ -290,11 +288,7 @@ impl<'a> Scanner<'a> {
         let spelled = &self.text[start..self.at];
         match Decimal::read(spelled) {
             Some(_) => Ok(Json::Number(spelled)),
-            None => refuse(
-                ErrorClass::Exponent,
-                start,
-                "the first digit is beyond 10 to the power of ±999999999",
-            ),
+            None => refuse(ErrorClass::Exponent, start, "the first digit is beyond 10 to the power of ±999999999"),
         }
     }
 

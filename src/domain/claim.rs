@@ -145,10 +145,7 @@ impl CommandLine {
     /// Returns the arguments, the program first.
     pub fn args(&self) -> Vec<OsString> {
         let joined = self.0.strip_suffix(&[0]).unwrap_or(&self.0);
-        joined
-            .split(|&byte| byte == 0)
-            .map(|arg| OsString::from_vec(arg.to_vec()))
-            .collect()
+        joined.split(|&byte| byte == 0).map(|arg| OsString::from_vec(arg.to_vec())).collect()
     }
 }
 
@@ -300,12 +297,7 @@ mod tests {
 
     #[test]
     fn a_command_line_survives_odd_arguments() {
-        let args: Vec<OsString> = vec![
-            "sh".into(),
-            "".into(),
-            OsString::from_vec(b"\xff\n".to_vec()),
-            "".into(),
-        ];
+        let args: Vec<OsString> = vec!["sh".into(), "".into(), OsString::from_vec(b"\xff\n".to_vec()), "".into()];
         let line = CommandLine::new(&args);
         assert_eq!(line.args(), args);
         assert_ne!(line, CommandLine::new(&args[..3]));

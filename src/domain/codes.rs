@@ -9,9 +9,7 @@ pub struct ExitCodes(Vec<(u8, u8)>);
 impl ExitCodes {
     /// Tells whether the list has this code.
     pub fn contains(&self, code: i32) -> bool {
-        self.0
-            .iter()
-            .any(|&(low, high)| (i32::from(low)..=i32::from(high)).contains(&code))
+        self.0.iter().any(|&(low, high)| (i32::from(low)..=i32::from(high)).contains(&code))
     }
 
     /// Returns a code that both lists have.
@@ -57,15 +55,7 @@ mod tests {
     #[test]
     fn codes_and_ranges() {
         let codes: ExitCodes = "6,7, 10-19".parse().expect("a valid list");
-        for (code, there) in [
-            (5, false),
-            (6, true),
-            (7, true),
-            (9, false),
-            (10, true),
-            (19, true),
-            (20, false),
-        ] {
+        for (code, there) in [(5, false), (6, true), (7, true), (9, false), (10, true), (19, true), (20, false)] {
             assert_eq!(codes.contains(code), there, "{code}");
         }
         assert!(!ExitCodes::default().contains(0));

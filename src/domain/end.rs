@@ -51,33 +51,19 @@ pub fn judge_end(terms: &EndTerms, end: End) -> Ended {
 }
 
 fn completed(reason: Reason) -> Ended {
-    Ended {
-        state: State::Completed,
-        outcome: Outcome::Landed,
-        reason,
-    }
+    Ended { state: State::Completed, outcome: Outcome::Landed, reason }
 }
 
 fn released(reason: Reason) -> Ended {
-    Ended {
-        state: State::Released,
-        outcome: Outcome::NotLanded,
-        reason,
-    }
+    Ended { state: State::Released, outcome: Outcome::NotLanded, reason }
 }
 
 fn failed(terms: &EndTerms, reason: Reason) -> Ended {
     match terms.effect {
-        Effect::External => Ended {
-            state: State::Held,
-            outcome: Outcome::Unknown,
-            reason,
-        },
-        Effect::Local if terms.keep_failure => Ended {
-            state: State::Completed,
-            outcome: Outcome::NotLanded,
-            reason: Reason::KeptFailure,
-        },
+        Effect::External => Ended { state: State::Held, outcome: Outcome::Unknown, reason },
+        Effect::Local if terms.keep_failure => {
+            Ended { state: State::Completed, outcome: Outcome::NotLanded, reason: Reason::KeptFailure }
+        }
         Effect::Local => released(reason),
     }
 }
@@ -100,16 +86,8 @@ mod tests {
         use Outcome::{Landed, NotLanded, Unknown};
         use State::{Completed, Held, Released};
         let table = [
-            (
-                End::Exited(0),
-                (Completed, Landed, Reason::Exit),
-                (Completed, Landed, Reason::Exit),
-            ),
-            (
-                End::Exited(3),
-                (Completed, Landed, Reason::LandedExit),
-                (Completed, Landed, Reason::LandedExit),
-            ),
+            (End::Exited(0), (Completed, Landed, Reason::Exit), (Completed, Landed, Reason::Exit)),
+            (End::Exited(3), (Completed, Landed, Reason::LandedExit), (Completed, Landed, Reason::LandedExit)),
             (
                 End::Exited(6),
                 (Released, NotLanded, Reason::NotLandedExit),
@@ -120,67 +98,28 @@ mod tests {
                 (Released, NotLanded, Reason::NotLandedExit),
                 (Released, NotLanded, Reason::NotLandedExit),
             ),
-            (
-                End::NotStarted,
-                (Released, NotLanded, Reason::NotStarted),
-                (Released, NotLanded, Reason::NotStarted),
-            ),
-            (
-                End::Exited(1),
-                (Released, NotLanded, Reason::Exit),
-                (Held, Unknown, Reason::Exit),
-            ),
-            (
-                End::Exited(255),
-                (Released, NotLanded, Reason::Exit),
-                (Held, Unknown, Reason::Exit),
-            ),
-            (
-                End::Signaled(9),
-                (Released, NotLanded, Reason::Signal),
-                (Held, Unknown, Reason::Signal),
-            ),
-            (
-                End::Signaled(15),
-                (Released, NotLanded, Reason::Signal),
-                (Held, Unknown, Reason::Signal),
-            ),
+            (End::NotStarted, (Released, NotLanded, Reason::NotStarted), (Released, NotLanded, Reason::NotStarted)),
+            (End::Exited(1), (Released, NotLanded, Reason::Exit), (Held, Unknown, Reason::Exit)),
+            (End::Exited(255), (Released, NotLanded, Reason::Exit), (Held, Unknown, Reason::Exit)),
+            (End::Signaled(9), (Released, NotLanded, Reason::Signal), (Held, Unknown, Reason::Signal)),
+            (End::Signaled(15), (Released, NotLanded, Reason::Signal), (Held, Unknown, Reason::Signal)),
         ];
         for (end, local, external) in table {
             for (effect, (state, outcome, reason)) in [(Effect::Local, local), (Effect::External, external)] {
-                assert_eq!(
-                    judge_end(&terms(effect), end),
-                    Ended { state, outcome, reason },
-                    "{end:?} {effect}"
-                );
+                assert_eq!(judge_end(&terms(effect), end), Ended { state, outcome, reason }, "{end:?} {effect}");
             }
         }
     }
 
     #[test]
     fn a_kept_failure_is_final_only_where_it_is_known_not_to_have_landed() {
-        let kept = |effect| EndTerms {
-            keep_failure: true,
-            ..terms(effect)
-        };
+        let kept = |effect| EndTerms { keep_failure: true, ..terms(effect) };
         for end in [End::Exited(1), End::Signaled(15)] {
             let local = judge_end(&kept(Effect::Local), end);
-            assert_eq!(
-                (local.state, local.outcome),
-                (State::Completed, Outcome::NotLanded),
-                "{end:?}"
-            );
+            assert_eq!((local.state, local.outcome), (State::Completed, Outcome::NotLanded), "{end:?}");
             assert_eq!(judge_end(&kept(Effect::External), end).state, State::Held, "{end:?}");
         }
-        assert_eq!(
-            judge_end(&kept(Effect::Local), End::Exited(6)).state,
-            State::Released,
-            "said not to have landed"
-        );
-        assert_eq!(
-            judge_end(&kept(Effect::Local), End::NotStarted).state,
-            State::Released,
-            "it never ran"
-        );
+        assert_eq!(judge_end(&kept(Effect::Local), End::Exited(6)).state, State::Released, "said not to have landed");
+        assert_eq!(judge_end(&kept(Effect::Local), End::NotStarted).state, State::Released, "it never ran");
     }
 }

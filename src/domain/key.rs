@@ -72,27 +72,22 @@ pub struct Bound {
 impl Bound {
     /// Says whether nothing is bound; the call then has no sixth element.
     pub fn is_empty(&self) -> bool {
-        let Bound {
-            occurrence,
-            stdin,
-            files,
-            env,
-            cwd,
-        } = self;
+        let Bound { occurrence, stdin, files, env, cwd } = self;
         occurrence.is_none_or(|n| n == 1) && stdin.is_none() && files.is_empty() && env.is_empty() && cwd.is_none()
+    }
+
+    /// Returns the sixth element's text; `None` where nothing is bound.
+    pub fn text(&self) -> Option<String> {
+        let mut text = String::new();
+        self.write_canonical(&mut text);
+        (!self.is_empty()).then_some(text)
     }
 
     /// Appends the sixth element: an object with the names in use.
     fn write_canonical(&self, out: &mut String) {
         let occurrence = self.occurrence.filter(|&n| n != 1).map(|n| n.to_string());
-        let files = self
-            .files
-            .iter()
-            .map(|(path, sha256)| (Cow::from(path), string(sha256)));
-        let env = self
-            .env
-            .iter()
-            .map(|(name, value)| (Cow::from(name), value.as_deref().map_or(Json::Null, string)));
+        let files = self.files.iter().map(|(path, sha256)| (Cow::from(path), string(sha256)));
+        let env = self.env.iter().map(|(name, value)| (Cow::from(name), value.as_deref().map_or(Json::Null, string)));
         let members = [
             ("occurrence", occurrence.as_deref().map(Json::Number)),
             ("stdin", self.stdin.as_deref().map(string)),
@@ -101,9 +96,7 @@ impl Bound {
             ("cwd", self.cwd.as_deref().map(string)),
         ];
         // Sorted there: neither this order nor that of a `BTreeMap` is the one by UTF-16 code units.
-        let in_use = members
-            .into_iter()
-            .filter_map(|(name, value)| Some((Cow::from(name), value?)));
+        let in_use = members.into_iter().filter_map(|(name, value)| Some((Cow::from(name), value?)));
         Json::Object(in_use.collect()).write_canonical(out);
     }
 }
@@ -135,9 +128,7 @@ impl Key {
     /// Returns the key as a UUID of 36 characters, lower-case, for targets that want one (`IDEM_KEY_UUID`, §9):
     /// version 5, in RFC 9562's URL namespace, of `urn:idem:1:` and the 64 hex digits.
     pub fn uuid(&self) -> String {
-        Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("urn:idem:1:{self}").as_bytes())
-            .hyphenated()
-            .to_string()
+        Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("urn:idem:1:{self}").as_bytes()).hyphenated().to_string()
     }
 
     /// Returns the first 32 hex digits, for targets that cap the length of a key (`IDEM_KEY_SHORT`, §9).
@@ -208,23 +199,15 @@ mod tests {
         assert_eq!(hex.parse(), Ok(key));
         assert_eq!(Key::from_bytes(*key.as_bytes()), key);
         assert_eq!(format!("{key:?}"), format!("Key({hex})"));
-        for other in [
-            hex.to_uppercase(),
-            hex[1..].into(),
-            hex[2..].into(),
-            hex.clone() + "00",
-            hex.replace("03", "é"),
-        ] {
+        for other in [hex.to_uppercase(), hex[1..].into(), hex[2..].into(), hex.clone() + "00", hex.replace("03", "é")]
+        {
             assert_eq!(other.parse::<Key>(), Err(ParseKeyError), "{other}");
         }
     }
 
     #[test]
     fn occurrence_one_binds_nothing() {
-        let occurrence = |n| Bound {
-            occurrence: Some(n),
-            ..Bound::default()
-        };
+        let occurrence = |n| Bound { occurrence: Some(n), ..Bound::default() };
         assert!(Bound::default().is_empty() && occurrence(1).is_empty());
         assert!(!occurrence(2).is_empty());
     }

@@ -296,27 +296,15 @@ impl std::fmt::Display for StoreError {
             StoreError::ForeignOwner(path) => write!(f, "{} belongs to another user", path.display()),
             StoreError::WritableByOthers(path) => write!(f, "{} can be written by other users", path.display()),
             StoreError::NetworkFileSystem(path, name) => {
-                write!(
-                    f,
-                    "the store's folder {} is on a network file system ({name})",
-                    path.display()
-                )
+                write!(f, "the store's folder {} is on a network file system ({name})", path.display())
             }
             StoreError::Empty(path) => write!(f, "the store {} is an empty file", path.display()),
             StoreError::LogWithoutStore(path) => {
-                write!(
-                    f,
-                    "the store {} is gone, but its write-ahead log is there",
-                    path.display()
-                )
+                write!(f, "the store {} is gone, but its write-ahead log is there", path.display())
             }
             StoreError::NotAStore(path) => write!(f, "{} is not a store of idem", path.display()),
             StoreError::Newer { path, found, known } => {
-                write!(
-                    f,
-                    "the store {} has schema {found}, and this idem knows up to {known}",
-                    path.display()
-                )
+                write!(f, "the store {} has schema {found}, and this idem knows up to {known}", path.display())
             }
             StoreError::Damaged(path, detail) => write!(f, "the store {} is damaged: {detail}", path.display()),
             StoreError::Full(path) => write!(f, "no space is left for the store {}", path.display()),

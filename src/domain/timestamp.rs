@@ -9,10 +9,7 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     /// Returns the timestamp this long before.
     pub fn minus(self, duration: Duration) -> Timestamp {
-        Timestamp(
-            self.0
-                .saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)),
-        )
+        Timestamp(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
     /// Returns how long ago `self` was at `now`; zero when the clock was set back in between.
@@ -32,11 +29,7 @@ impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Years past 9999 can't be written; a damaged row must not end in a panic.
         let millis = u64::try_from(self.0).unwrap_or(0).min(253_402_300_799_999);
-        write!(
-            f,
-            "{}",
-            humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(millis))
-        )
+        write!(f, "{}", humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(millis)))
     }
 }
 

@@ -18,20 +18,12 @@ pub struct Outlet {
 impl Outlet {
     /// Passes on to this descriptor.
     pub fn to(fd: BorrowedFd<'static>) -> Outlet {
-        Outlet {
-            fd: Some(fd),
-            failed: None,
-            open_line: false,
-        }
+        Outlet { fd: Some(fd), failed: None, open_line: false }
     }
 
     /// Passes nothing on.
     pub fn closed() -> Outlet {
-        Outlet {
-            fd: None,
-            failed: None,
-            open_line: false,
-        }
+        Outlet { fd: None, failed: None, open_line: false }
     }
 
     /// Passes bytes on at once, without buffering. After the first failure it does nothing.

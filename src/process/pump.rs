@@ -63,16 +63,8 @@ pub fn pump(
     recorder: &mut dyn Recorder,
 ) -> io::Result<Ran> {
     let mut pipes = [
-        Pipe {
-            stream: Stream::Stdout,
-            file: child.stdout.take().map(OwnedFd::from),
-            owed: 0,
-        },
-        Pipe {
-            stream: Stream::Stderr,
-            file: child.stderr.take().map(OwnedFd::from),
-            owed: 0,
-        },
+        Pipe { stream: Stream::Stdout, file: child.stdout.take().map(OwnedFd::from), owed: 0 },
+        Pipe { stream: Stream::Stderr, file: child.stderr.take().map(OwnedFd::from), owed: 0 },
     ];
     let mut buffer = vec![0; READ_SIZE];
     let mut ended: Option<Instant> = None;
@@ -106,10 +98,7 @@ pub fn pump(
     }
     let left_open = pipes.iter().any(|pipe| pipe.file.is_some());
     signals.stop_forwarding();
-    Ok(Ran {
-        end: end(child.wait()?),
-        left_open,
-    })
+    Ok(Ran { end: end(child.wait()?), left_open })
 }
 
 impl Pipe {
@@ -134,10 +123,7 @@ impl Pipe {
     fn owe_what_it_holds(&mut self) {
         let Some(file) = &self.file else { return };
         let size = nix::fcntl::fcntl(file.as_fd(), nix::fcntl::FcntlArg::F_GETPIPE_SZ);
-        self.owed = size
-            .ok()
-            .and_then(|size| usize::try_from(size).ok())
-            .unwrap_or(READ_SIZE);
+        self.owed = size.ok().and_then(|size| usize::try_from(size).ok()).unwrap_or(READ_SIZE);
     }
 
     /// Tells whether nothing more is to be expected: closed by everybody, or read empty and out of grace.
@@ -156,11 +142,7 @@ struct Ready {
 fn wait(pipes: &[Pipe; 2], signals: &Signals, timeout: PollTimeout) -> io::Result<Option<Ready>> {
     let mut fds = Vec::with_capacity(3);
     fds.push(PollFd::new(signals.wake().as_fd(), PollFlags::POLLIN));
-    fds.extend(
-        pipes
-            .iter()
-            .filter_map(|pipe| Some(PollFd::new(pipe.file.as_ref()?.as_fd(), PollFlags::POLLIN))),
-    );
+    fds.extend(pipes.iter().filter_map(|pipe| Some(PollFd::new(pipe.file.as_ref()?.as_fd(), PollFlags::POLLIN))));
     match poll(&mut fds, timeout) {
         Ok(_) => {}
         Err(Errno::EINTR) => return Ok(None),

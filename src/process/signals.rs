@@ -56,11 +56,7 @@ impl Signals {
         }
         set(Signal::SIGCHLD, SigHandler::Handler(on_child))?;
         installed.push(Signal::SIGCHLD);
-        Ok(Signals {
-            installed,
-            wake,
-            _wake_end: wake_end,
-        })
+        Ok(Signals { installed, wake, _wake_end: wake_end })
     }
 
     /// Returns the descriptor that becomes readable when a child has changed its state.
@@ -104,10 +100,7 @@ impl Drop for Signals {
     }
 }
 
-#[expect(
-    unsafe_code,
-    reason = "installing a signal handler is unsafe by nature; see the module's comment"
-)]
+#[expect(unsafe_code, reason = "installing a signal handler is unsafe by nature; see the module's comment")]
 fn set(signal: Signal, handler: SigHandler) -> io::Result<SigAction> {
     // Restarted system calls: everything but poll goes on as if nothing had happened. Of a child only the end is told.
     let action = SigAction::new(handler, SaFlags::SA_RESTART | SaFlags::SA_NOCLDSTOP, SigSet::empty());

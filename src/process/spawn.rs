@@ -54,10 +54,7 @@ impl std::error::Error for SpawnError {}
 /// No hook runs between fork and exec, so that the standard library can use `posix_spawn`, which copies no page tables.
 pub fn spawn(program: &Program) -> Result<Child, SpawnError> {
     let mut command = Command::new(&program.args[0]);
-    command
-        .args(&program.args[1..])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(&program.args[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(match program.stdin {
         Input::Inherit => Stdio::inherit(),
         Input::Null => Stdio::null(),
@@ -65,11 +62,9 @@ pub fn spawn(program: &Program) -> Result<Child, SpawnError> {
     for (name, value) in &program.env {
         command.env(name, value);
     }
-    command
-        .spawn()
-        .map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::ENOENT | Errno::ENOTDIR) => SpawnError::NotFound(error),
-            Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE) => SpawnError::System(error),
-            _ => SpawnError::NotExecutable(error),
-        })
+    command.spawn().map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT | Errno::ENOTDIR) => SpawnError::NotFound(error),
+        Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE) => SpawnError::System(error),
+        _ => SpawnError::NotExecutable(error),
+    })
 }

@@ -37,11 +37,7 @@ impl Location {
     /// same one for every name of a store.
     fn at(path: PathBuf, create_folder: bool) -> Location {
         let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
-        let path = if is_link {
-            path.canonicalize().unwrap_or(path)
-        } else {
-            path
-        };
+        let path = if is_link { path.canonicalize().unwrap_or(path) } else { path };
         Location { path, create_folder }
     }
 
@@ -67,10 +63,7 @@ mod tests {
         let here = Path::new("/here");
         let parse = |text: &str| Location::parse(Path::new(text), here);
         assert_eq!(parse("a/idem.db").expect("relative").path, Path::new("/here/a/idem.db"));
-        assert_eq!(
-            parse("/b/idem.db").expect("absolute").lock_path(),
-            Path::new("/b/idem.db-lock")
-        );
+        assert_eq!(parse("/b/idem.db").expect("absolute").lock_path(), Path::new("/b/idem.db-lock"));
         let error = parse("postgres://u:secret@h/db").expect_err("no such store");
         assert!(!error.to_string().contains("secret"));
     }

@@ -108,12 +108,7 @@ impl From<Output> for OutputFields {
         };
         let (stdout, stdout_base64) = fields(output.stdout);
         let (stderr, stderr_base64) = fields(output.stderr);
-        OutputFields {
-            stdout,
-            stdout_base64,
-            stderr,
-            stderr_base64,
-        }
+        OutputFields { stdout, stdout_base64, stderr, stderr_base64 }
     }
 }
 
@@ -134,14 +129,7 @@ impl Envelope {
             params: RawValue::from_string(claim.params.clone()).ok(),
             effect: Some(claim.effect.as_str()),
             attempt: Some(claim.attempt),
-            command: Some(
-                claim
-                    .command
-                    .args()
-                    .iter()
-                    .map(|arg| arg.to_string_lossy().into_owned())
-                    .collect(),
-            ),
+            command: Some(claim.command.args().iter().map(|arg| arg.to_string_lossy().into_owned()).collect()),
             exit_code: claim.exit_code,
             signal: claim.signal.map(signal_name),
             output: output.map(OutputFields::from).unwrap_or_default(),
@@ -155,11 +143,7 @@ impl Envelope {
 
     /// Makes the envelope of an error that left no claim.
     pub fn of_failure(failure: &Failure) -> Envelope {
-        Envelope {
-            message: failure.message.clone(),
-            error: Some(ErrorFields::of(failure)),
-            ..Envelope::default()
-        }
+        Envelope { message: failure.message.clone(), error: Some(ErrorFields::of(failure)), ..Envelope::default() }
     }
 
     /// Returns the envelope as one line with its line break.
@@ -171,11 +155,7 @@ impl Envelope {
 impl ErrorFields {
     /// Returns a failure's fields.
     pub fn of(failure: &Failure) -> ErrorFields {
-        ErrorFields {
-            kind: failure.kind.as_str(),
-            message: failure.message.clone(),
-            hint: failure.hint.clone(),
-        }
+        ErrorFields { kind: failure.kind.as_str(), message: failure.message.clone(), hint: failure.hint.clone() }
     }
 }
 
@@ -208,10 +188,7 @@ impl From<&Event> for EventFields {
             at: event.at.to_string(),
             kind: event.kind.as_str(),
             actor: event.actor.clone(),
-            detail: event
-                .detail
-                .clone()
-                .and_then(|detail| RawValue::from_string(detail).ok()),
+            detail: event.detail.clone().and_then(|detail| RawValue::from_string(detail).ok()),
         }
     }
 }
@@ -244,10 +221,7 @@ mod tests {
 
     #[test]
     fn output_that_is_no_text_is_given_as_base64() {
-        let fields = OutputFields::from(Output {
-            stdout: b"\xff\x00".to_vec(),
-            stderr: b"ok".to_vec(),
-        });
+        let fields = OutputFields::from(Output { stdout: b"\xff\x00".to_vec(), stderr: b"ok".to_vec() });
         let json = serde_json::to_value(&fields).expect("JSON");
         assert_eq!(json["stdout"], serde_json::Value::Null);
         assert_eq!(json["stdout_base64"], "/wA=");
@@ -258,18 +232,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_null() {
         let json: serde_json::Value = serde_json::from_str(&Envelope::default().line()).expect("JSON");
-        for name in [
-            "id",
-            "key",
-            "state",
-            "reason",
-            "params",
-            "stdout",
-            "stderr",
-            "exit_code",
-            "signal",
-            "error",
-        ] {
+        for name in ["id", "key", "state", "reason", "params", "stdout", "stderr", "exit_code", "signal", "error"] {
             assert_eq!(json.get(name), Some(&serde_json::Value::Null), "{name}");
         }
         assert_eq!(json["members"], serde_json::json!([]));

@@ -38,39 +38,18 @@ pub fn story(facts: &Facts<'_>) -> String {
         let _ = writeln!(text, "{name:<9} {value}");
     };
     let reason = claim.reason.map_or(String::new(), |reason| format!(" ({reason})"));
-    line(
-        "claim",
-        &format!("{}, {}{reason}, outcome {}", claim.id, claim.state, claim.outcome),
-    );
-    line(
-        "call",
-        &format!(
-            "{} / {} / {}",
-            escape(&claim.who),
-            escape(&claim.conv),
-            escape(&claim.tool)
-        ),
-    );
+    line("claim", &format!("{}, {}{reason}, outcome {}", claim.id, claim.state, claim.outcome));
+    line("call", &format!("{} / {} / {}", escape(&claim.who), escape(&claim.conv), escape(&claim.tool)));
     line("params", &escape(&claim.params));
     line("command", &words::command(claim));
     line("effect", claim.effect.as_str());
     line("key", &claim.key.to_string());
     line("attempt", &format!("{} of {}", claim.attempt, facts.attempts.len()));
-    line(
-        "claimed",
-        &format!(
-            "{}, {} ago",
-            claim.created_at,
-            words::age(claim.created_at.age(facts.now))
-        ),
-    );
+    line("claimed", &format!("{}, {} ago", claim.created_at, words::age(claim.created_at.age(facts.now))));
     if let Some(at) = claim.finished_at {
         line("ended", &format!("{at}, {}", words::end_of(claim)));
     }
-    line(
-        "owner",
-        &format!("{}{}", escape(&claim.owner.actor()), owner(facts.owner)),
-    );
+    line("owner", &format!("{}{}", escape(&claim.owner.actor()), owner(facts.owner)));
     let _ = writeln!(text, "\nhistory");
     for event in facts.events {
         let _ = writeln!(text, "  {}", event_line(event, facts.attempts.len() > 1));
@@ -94,21 +73,9 @@ fn owner(liveness: Option<Liveness>) -> &'static str {
 }
 
 fn event_line(event: &Event, with_claim: bool) -> String {
-    let claim = if with_claim {
-        format!("claim {}: ", event.claim)
-    } else {
-        String::new()
-    };
-    let detail = event
-        .detail
-        .as_ref()
-        .map_or(String::new(), |detail| format!("  {}", escape(detail)));
-    format!(
-        "{}  {claim}{}  by {}{detail}",
-        event.at,
-        event.kind,
-        escape(&event.actor)
-    )
+    let claim = if with_claim { format!("claim {}: ", event.claim) } else { String::new() };
+    let detail = event.detail.as_ref().map_or(String::new(), |detail| format!("  {}", escape(detail)));
+    format!("{}  {claim}{}  by {}{detail}", event.at, event.kind, escape(&event.actor))
 }
 
 fn printed(name: &str, bytes: &[u8]) -> String {
@@ -116,18 +83,10 @@ fn printed(name: &str, bytes: &[u8]) -> String {
         return format!("\n{name}: nothing\n");
     }
     let shown = &bytes[bytes.len().saturating_sub(SHOWN)..];
-    let cut = if shown.len() < bytes.len() {
-        format!(", the last {} of them", shown.len())
-    } else {
-        String::new()
-    };
+    let cut = if shown.len() < bytes.len() { format!(", the last {} of them", shown.len()) } else { String::new() };
     let text = escape_lines(&String::from_utf8_lossy(shown));
-    let lines: Vec<String> = text
-        .strip_suffix('\n')
-        .unwrap_or(&text)
-        .split('\n')
-        .map(|line| format!("  {line}"))
-        .collect();
+    let lines: Vec<String> =
+        text.strip_suffix('\n').unwrap_or(&text).split('\n').map(|line| format!("  {line}")).collect();
     format!("\n{name}: {} bytes{cut}\n{}\n", bytes.len(), lines.join("\n"))
 }
 

@@ -27,12 +27,9 @@ pub fn table(claims: &[Listed], now: Timestamp, colored: bool) -> String {
         return String::new();
     }
     let heading = COLUMNS.map(|(name, _)| name.to_owned());
-    let rows: Vec<[String; 9]> = std::iter::once(heading)
-        .chain(claims.iter().map(|listed| row(listed, now)))
-        .collect();
-    let widths: Vec<usize> = (0..COLUMNS.len())
-        .map(|column| rows.iter().map(|row| row[column].width()).max().unwrap_or(0))
-        .collect();
+    let rows: Vec<[String; 9]> = std::iter::once(heading).chain(claims.iter().map(|listed| row(listed, now))).collect();
+    let widths: Vec<usize> =
+        (0..COLUMNS.len()).map(|column| rows.iter().map(|row| row[column].width()).max().unwrap_or(0)).collect();
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
         let state = number.checked_sub(1).map(|claim| claims[claim].claim.state);
@@ -65,11 +62,7 @@ fn line(row: &[String; 9], widths: &[usize], state: Option<State>) -> String {
             Some(state) if column == 1 => format!("{}{cell}\x1b[0m", color(state)),
             _ => cell.clone(),
         };
-        cells.push(if right {
-            format!("{padding}{cell}")
-        } else {
-            format!("{cell}{padding}")
-        });
+        cells.push(if right { format!("{padding}{cell}") } else { format!("{cell}{padding}") });
     }
     cells.join("  ").trim_end().to_owned()
 }

@@ -36,16 +36,8 @@ pub fn ran(claim: &Claim) -> Words {
     let end = end_of(claim);
     let (message, hint) = match (claim.state, claim.effect) {
         (State::Completed, effect) => {
-            let kept = if claim.reason == Some(Reason::KeptFailure) {
-                ", a failure that is kept"
-            } else {
-                ""
-            };
-            let once = if effect == Effect::External {
-                format!("; {ONCE}")
-            } else {
-                String::new()
-            };
+            let kept = if claim.reason == Some(Reason::KeptFailure) { ", a failure that is kept" } else { "" };
+            let once = if effect == Effect::External { format!("; {ONCE}") } else { String::new() };
             (
                 format!("the command ran and {end}{kept}: claim {id} is completed, and repeats get this result{once}"),
                 None,
@@ -63,7 +55,8 @@ pub fn ran(claim: &Claim) -> Words {
             Some("the next arrival of this call runs the command again".to_owned()),
         ),
     };
-    Words { message, hint }
+    let missing = if claim.truncated { "; part of its output could not be recorded, and a replay lacks it" } else { "" };
+    Words { message: message + missing, hint }
 }
 
 /// The words of a run whose claim a person decided about meanwhile.
@@ -106,21 +99,14 @@ pub fn replay(claim: &Claim) -> Words {
         (_, Some(Reason::Resolved)) => "resolved as landed".to_owned(),
         (State::Completed, Some(Reason::KeptFailure)) => format!("a kept failure that {}", end_of(claim)),
         (State::Completed, _) => format!("which {}", end_of(claim)),
-        _ => format!(
-            "which this arrival waited for and which {}: it did not land",
-            end_of(claim)
-        ),
+        _ => format!("which this arrival waited for and which {}: it did not land", end_of(claim)),
     };
     let once = if claim.effect == Effect::External && claim.outcome == Outcome::Landed {
         format!("; {ONCE}")
     } else {
         String::new()
     };
-    let missing = if claim.truncated {
-        "; part of the output was not recorded and is missing"
-    } else {
-        ""
-    };
+    let missing = if claim.truncated { "; part of the output was not recorded and is missing" } else { "" };
     let message = format!(
         "replay of claim {}, attempt {}{at}, {result}: the command was not run now{once}{missing}",
         claim.id, claim.attempt
@@ -149,19 +135,12 @@ pub fn held(claim: &Claim) -> Words {
             )
         }
     };
-    Words {
-        message,
-        hint: Some(how_to_resolve(id)),
-    }
+    Words { message, hint: Some(how_to_resolve(id)) }
 }
 
 /// The words of 120.
 pub fn busy(claim: &Claim, waited: bool) -> Words {
-    let waited = if waited {
-        "still running after the wait"
-    } else {
-        "running"
-    };
+    let waited = if waited { "still running after the wait" } else { "running" };
     Words {
         message: format!(
             "claim {} is {waited}: its owner is {} since {}; nothing was run for this arrival",
@@ -201,22 +180,13 @@ pub fn inside_itself(claim: &Claim) -> Words {
 
 /// The words of a command that did not start. `freed`: whether the claim could be released.
 pub fn not_started(id: i64, program: &str, error: &str) -> Words {
-    Words {
-        message: format!(
-            "{} {error}; nothing was run and claim {id} is released",
-            escape(program)
-        ),
-        hint: None,
-    }
+    Words { message: format!("{} {error}; nothing was run and claim {id} is released", escape(program)), hint: None }
 }
 
 /// The words of a run that a signal stopped before its command started.
 pub fn stopped_before_start(id: i64, signal: i32) -> Words {
     Words {
-        message: format!(
-            "{} came before the command: nothing was run and claim {id} is released",
-            signal_name(signal)
-        ),
+        message: format!("{} came before the command: nothing was run and claim {id} is released", signal_name(signal)),
         hint: None,
     }
 }
@@ -241,12 +211,7 @@ pub fn how_to_resolve(id: i64) -> String {
 
 /// The command line as a person would type it, shortened.
 pub fn command(claim: &Claim) -> String {
-    let args: Vec<String> = claim
-        .command
-        .args()
-        .iter()
-        .map(|arg| quote(&arg.to_string_lossy()))
-        .collect();
+    let args: Vec<String> = claim.command.args().iter().map(|arg| quote(&arg.to_string_lossy())).collect();
     shorten(&args.join(" "), 120)
 }
 
@@ -282,14 +247,7 @@ mod tests {
 
     #[test]
     fn ages() {
-        for (seconds, shown) in [
-            (0, "0s"),
-            (59, "59s"),
-            (60, "1m"),
-            (3599, "59m"),
-            (7200, "2h"),
-            (864_000, "10d"),
-        ] {
+        for (seconds, shown) in [(0, "0s"), (59, "59s"), (60, "1m"), (3599, "59m"), (7200, "2h"), (864_000, "10d")] {
             assert_eq!(age(Duration::from_secs(seconds)), shown);
         }
     }

@@ -90,17 +90,8 @@ fn call(name: &str) -> NewClaim {
         effect: Effect::External,
         command: CommandLine::new(&["sh", "-c", "exit 3"]),
         parent: None,
-        lock: LockPlace {
-            offset: (1 << 62) - 1,
-            inode: 77,
-        },
-        owner: Owner {
-            user: "ada".into(),
-            host: "h".into(),
-            pid: 12,
-            pid_start: 9,
-            boot_id: "b".into(),
-        },
+        lock: LockPlace { offset: (1 << 62) - 1, inode: 77 },
+        owner: Owner { user: "ada".into(), host: "h".into(), pid: 12, pid_start: 9, boot_id: "b".into() },
     }
 }
 
@@ -114,14 +105,7 @@ fn inserted(store: &mut impl Store, new: &NewClaim) -> (ClaimId, i64) {
 fn end(state: State, outcome: Outcome, reason: Reason, exit_code: i32) -> Finish {
     let ended = Ended { state, outcome, reason };
     let actor = "ada@h[12]".to_owned();
-    Finish {
-        ended,
-        exit_code: Some(exit_code),
-        signal: None,
-        truncated: false,
-        started: true,
-        actor,
-    }
+    Finish { ended, exit_code: Some(exit_code), signal: None, truncated: false, started: true, actor }
 }
 
 fn landed() -> Finish {
@@ -133,21 +117,8 @@ fn failed() -> Finish {
 }
 
 fn change(from: State, to: State, reason: Reason, kind: EventKind) -> Transition {
-    let outcome = if to == State::Completed {
-        Outcome::Landed
-    } else {
-        Outcome::Unknown
-    };
-    Transition {
-        from,
-        to,
-        reason,
-        outcome,
-        kind,
-        actor: "eve@h[1]".into(),
-        detail: None,
-        result: None,
-    }
+    let outcome = if to == State::Completed { Outcome::Landed } else { Outcome::Unknown };
+    Transition { from, to, reason, outcome, kind, actor: "eve@h[1]".into(), detail: None, result: None }
 }
 
 fn hold() -> Transition {
@@ -171,12 +142,7 @@ fn output(store: &mut impl Store, id: ClaimId) -> Vec<(Stream, Vec<u8>)> {
 }
 
 fn kinds(store: &mut impl Store, name: &str) -> Vec<EventKind> {
-    store
-        .events(&Key::of(name))
-        .expect("reading works")
-        .iter()
-        .map(|event| event.kind)
-        .collect()
+    store.events(&Key::of(name)).expect("reading works").iter().map(|event| event.kind).collect()
 }
 
 pub fn the_insert_is_the_arbiter<S: Stores>() {
@@ -185,9 +151,7 @@ pub fn the_insert_is_the_arbiter<S: Stores>() {
     assert!(a.holder(&Key::of("t")).expect("reading works").is_none());
     let (id, attempt) = inserted(&mut a, &call("t"));
     assert_eq!((id, attempt), (1, 1));
-    let Claimed::Taken(claim) = b.claim(&call("t")).expect("claiming works") else {
-        panic!("claimed twice")
-    };
+    let Claimed::Taken(claim) = b.claim(&call("t")).expect("claiming works") else { panic!("claimed twice") };
     assert_eq!((claim.id, claim.state), (1, State::Running));
     // Every state that holds the key keeps others out; every other lets one in.
     for state in [State::Completed, State::Held] {
@@ -195,23 +159,14 @@ pub fn the_insert_is_the_arbiter<S: Stores>() {
         let name = state.as_str();
         let (id, _) = inserted(&mut a, &call(name));
         a.finish(id, &finish, &[]).expect("finishing works");
-        assert!(
-            matches!(b.claim(&call(name)).expect("claiming works"), Claimed::Taken(_)),
-            "{state}"
-        );
-        assert_eq!(
-            b.holder(&Key::of(name)).expect("reading works").map(|claim| claim.id),
-            Some(id)
-        );
+        assert!(matches!(b.claim(&call(name)).expect("claiming works"), Claimed::Taken(_)), "{state}");
+        assert_eq!(b.holder(&Key::of(name)).expect("reading works").map(|claim| claim.id), Some(id));
     }
     for state in [State::Released, State::Cleared, State::Expired] {
         let finish = end(state, Outcome::NotLanded, Reason::Exit, 1);
         let (id, _) = inserted(&mut a, &call(state.as_str()));
         a.finish(id, &finish, &[]).expect("finishing works");
-        assert!(
-            b.holder(&Key::of(state.as_str())).expect("reading works").is_none(),
-            "{state}"
-        );
+        assert!(b.holder(&Key::of(state.as_str())).expect("reading works").is_none(), "{state}");
         inserted(&mut b, &call(state.as_str()));
     }
 }
@@ -223,17 +178,11 @@ pub fn many_at_once_and_one_wins<S: Stores + Sync>() {
             .map(|_| {
                 scope.spawn(|| {
                     let mut store = stores.open();
-                    matches!(
-                        store.claim(&call("t")).expect("claiming works"),
-                        Claimed::Inserted { .. }
-                    )
+                    matches!(store.claim(&call("t")).expect("claiming works"), Claimed::Inserted { .. })
                 })
             })
             .collect();
-        arrivals
-            .into_iter()
-            .map(|arrival| usize::from(arrival.join().expect("no panic")))
-            .sum()
+        arrivals.into_iter().map(|arrival| usize::from(arrival.join().expect("no panic"))).sum()
     });
     assert_eq!(won, 1);
 }
@@ -241,24 +190,15 @@ pub fn many_at_once_and_one_wins<S: Stores + Sync>() {
 pub fn a_claim_comes_back_as_it_was_given<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
-    let new = NewClaim {
-        parent: Some(41),
-        ..call("t")
-    };
+    let new = NewClaim { parent: Some(41), ..call("t") };
     let (id, _) = inserted(&mut store, &new);
     let claim = get(&mut stores.open(), id);
     assert_eq!(claim.key, new.key);
     assert_eq!((&claim.who, &claim.conv, &claim.tool), (&new.who, &new.conv, &new.tool));
     assert_eq!((&claim.params, &claim.command), (&new.params, &new.command));
-    assert_eq!(
-        (claim.effect, claim.parent, claim.lock),
-        (new.effect, new.parent, new.lock)
-    );
+    assert_eq!((claim.effect, claim.parent, claim.lock), (new.effect, new.parent, new.lock));
     assert_eq!(claim.owner, new.owner);
-    assert_eq!(
-        (claim.state, claim.outcome, claim.reason),
-        (State::Running, Outcome::Unknown, None)
-    );
+    assert_eq!((claim.state, claim.outcome, claim.reason), (State::Running, Outcome::Unknown, None));
     assert_eq!((claim.exit_code, claim.signal, claim.finished_at), (None, None, None));
     assert!(store.get(id + 1).expect("reading works").is_none());
 }
@@ -267,30 +207,13 @@ pub fn an_end_is_recorded_whole<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (id, _) = inserted(&mut store, &call("t"));
-    let rest = [Chunk {
-        stream: Stream::Stdout,
-        data: b"done".to_vec(),
-    }];
-    let finish = Finish {
-        exit_code: None,
-        signal: Some(15),
-        truncated: true,
-        ..failed()
-    };
-    assert_eq!(
-        store.finish(id, &finish, &rest).expect("finishing works"),
-        Finished::Recorded
-    );
+    let rest = [Chunk { stream: Stream::Stdout, data: b"done".to_vec() }];
+    let finish = Finish { exit_code: None, signal: Some(15), truncated: true, ..failed() };
+    assert_eq!(store.finish(id, &finish, &rest).expect("finishing works"), Finished::Recorded);
     let mut other = stores.open();
     let claim = get(&mut other, id);
-    assert_eq!(
-        (claim.state, claim.outcome, claim.reason),
-        (State::Released, Outcome::NotLanded, Some(Reason::Exit))
-    );
-    assert_eq!(
-        (claim.exit_code, claim.signal, claim.exit_status()),
-        (None, Some(15), Some(143))
-    );
+    assert_eq!((claim.state, claim.outcome, claim.reason), (State::Released, Outcome::NotLanded, Some(Reason::Exit)));
+    assert_eq!((claim.exit_code, claim.signal, claim.exit_status()), (None, Some(15), Some(143)));
     assert!(claim.truncated && claim.finished_at.is_some_and(|at| at >= claim.created_at));
     assert_eq!(output(&mut other, id), vec![(Stream::Stdout, b"done".to_vec())]);
 }
@@ -299,30 +222,17 @@ pub fn attempts_count_spawns<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let mut numbers = Vec::new();
-    for (started, state) in [
-        (true, State::Released),
-        (false, State::Released),
-        (true, State::Cleared),
-        (true, State::Held),
-    ] {
+    for (started, state) in
+        [(true, State::Released), (false, State::Released), (true, State::Cleared), (true, State::Held)]
+    {
         let (id, attempt) = inserted(&mut store, &call("t"));
         numbers.push(attempt);
-        let finish = Finish {
-            started,
-            ..end(state, Outcome::NotLanded, Reason::Exit, 1)
-        };
+        let finish = Finish { started, ..end(state, Outcome::NotLanded, Reason::Exit, 1) };
         store.finish(id, &finish, &[]).expect("finishing works");
     }
-    assert_eq!(
-        numbers,
-        vec![1, 2, 2, 3],
-        "what never started gives its number back; what was cleared keeps it"
-    );
+    assert_eq!(numbers, vec![1, 2, 2, 3], "what never started gives its number back; what was cleared keeps it");
     let attempts = store.attempts(&Key::of("t")).expect("reading works");
-    assert_eq!(
-        attempts.iter().map(|claim| claim.id).collect::<Vec<_>>(),
-        vec![1, 2, 3, 4]
-    );
+    assert_eq!(attempts.iter().map(|claim| claim.id).collect::<Vec<_>>(), vec![1, 2, 3, 4]);
 }
 
 pub fn output_keeps_its_order_and_its_bytes<S: Stores>() {
@@ -330,32 +240,17 @@ pub fn output_keeps_its_order_and_its_bytes<S: Stores>() {
     let mut store = stores.open();
     let (id, _) = inserted(&mut store, &call("t"));
     let (other, _) = inserted(&mut store, &call("u"));
-    let chunk = |stream, data: &[u8]| Chunk {
-        stream,
-        data: data.to_vec(),
-    };
+    let chunk = |stream, data: &[u8]| Chunk { stream, data: data.to_vec() };
     let big = vec![0xa5; 3 * 1024 * 1024];
-    store
-        .append_output(id, &[chunk(Stream::Stderr, b"\xff\x00"), chunk(Stream::Stdout, b"a")])
-        .expect("appending");
-    store
-        .append_output(other, &[chunk(Stream::Stdout, b"not mine")])
-        .expect("appending");
-    store
-        .append_output(id, &[chunk(Stream::Stdout, &big)])
-        .expect("appending");
+    store.append_output(id, &[chunk(Stream::Stderr, b"\xff\x00"), chunk(Stream::Stdout, b"a")]).expect("appending");
+    store.append_output(other, &[chunk(Stream::Stdout, b"not mine")]).expect("appending");
+    store.append_output(id, &[chunk(Stream::Stdout, &big)]).expect("appending");
     // Seen by others while it runs.
     assert_eq!(output(&mut stores.open(), id).len(), 3);
-    store
-        .finish(id, &landed(), &[chunk(Stream::Stderr, b"end")])
-        .expect("finishing works");
+    store.finish(id, &landed(), &[chunk(Stream::Stderr, b"end")]).expect("finishing works");
     let seen = output(&mut stores.open(), id);
-    let wanted = [
-        (Stream::Stderr, &b"\xff\x00"[..]),
-        (Stream::Stdout, b"a"),
-        (Stream::Stdout, &big),
-        (Stream::Stderr, b"end"),
-    ];
+    let wanted =
+        [(Stream::Stderr, &b"\xff\x00"[..]), (Stream::Stdout, b"a"), (Stream::Stdout, &big), (Stream::Stderr, b"end")];
     assert!(seen.iter().map(|(stream, data)| (*stream, data.as_slice())).eq(wanted));
     // A visitor that fails ends the reading, and its error comes back.
     let mut visits = 0;
@@ -363,10 +258,7 @@ pub fn output_keeps_its_order_and_its_bytes<S: Stores>() {
         visits += 1;
         Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
     });
-    assert_eq!(
-        result.expect("reading works").expect_err("its own error").kind(),
-        std::io::ErrorKind::BrokenPipe
-    );
+    assert_eq!(result.expect("reading works").expect_err("its own error").kind(), std::io::ErrorKind::BrokenPipe);
     assert_eq!(visits, 1);
 }
 
@@ -385,15 +277,9 @@ pub fn a_transition_compares_first<S: Stores>() {
     );
     let (id, _) = inserted(&mut store, &call("u"));
     assert!(store.transition(id, &hold()).expect("holding works"));
-    assert!(
-        !store.transition(id, &hold()).expect("comparing works"),
-        "the second of two that held it"
-    );
+    assert!(!store.transition(id, &hold()).expect("comparing works"), "the second of two that held it");
     let claim = get(&mut store, id);
-    assert_eq!(
-        (claim.state, claim.reason, claim.outcome),
-        (State::Held, Some(Reason::Interrupted), Outcome::Unknown)
-    );
+    assert_eq!((claim.state, claim.reason, claim.outcome), (State::Held, Some(Reason::Interrupted), Outcome::Unknown));
 }
 
 pub fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
@@ -401,14 +287,8 @@ pub fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
     let mut store = stores.open();
     for reason in [Reason::Interrupted, Reason::OwnerLost] {
         let (id, _) = inserted(&mut store, &call(reason.as_str()));
-        store
-            .transition(id, &Transition { reason, ..hold() })
-            .expect("holding works");
-        assert_eq!(
-            store.finish(id, &landed(), &[]).expect("finishing works"),
-            Finished::Recorded,
-            "{reason}"
-        );
+        store.transition(id, &Transition { reason, ..hold() }).expect("holding works");
+        assert_eq!(store.finish(id, &landed(), &[]).expect("finishing works"), Finished::Recorded, "{reason}");
         assert_eq!(get(&mut store, id).state, State::Completed);
     }
     let decisions = [
@@ -418,56 +298,28 @@ pub fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
     ];
     for (to, reason, kind) in decisions {
         let (id, _) = inserted(&mut store, &call(&format!("{to}-late")));
-        store
-            .transition(id, &change(State::Running, to, reason, kind))
-            .expect("deciding works");
-        let rest = [Chunk {
-            stream: Stream::Stdout,
-            data: b"late".to_vec(),
-        }];
-        assert_eq!(
-            store.finish(id, &failed(), &rest).expect("finishing works"),
-            Finished::Late(to)
-        );
+        store.transition(id, &change(State::Running, to, reason, kind)).expect("deciding works");
+        let rest = [Chunk { stream: Stream::Stdout, data: b"late".to_vec() }];
+        assert_eq!(store.finish(id, &failed(), &rest).expect("finishing works"), Finished::Late(to));
         let claim = get(&mut store, id);
-        assert_eq!(
-            (claim.state, claim.reason),
-            (to, Some(reason)),
-            "a person's word stands"
-        );
-        assert_eq!(
-            kinds(&mut store, &format!("{to}-late")).last(),
-            Some(&EventKind::LateOutcome)
-        );
+        assert_eq!((claim.state, claim.reason), (to, Some(reason)), "a person's word stands");
+        assert_eq!(kinds(&mut store, &format!("{to}-late")).last(), Some(&EventKind::LateOutcome));
     }
 }
 
 pub fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
-    for (name, stdout, wanted) in [
-        ("kept", None, "recorded"),
-        ("stated", Some(b"stated".to_vec()), "stated"),
-    ] {
+    for (name, stdout, wanted) in [("kept", None, "recorded"), ("stated", Some(b"stated".to_vec()), "stated")] {
         let (id, _) = inserted(&mut store, &call(name));
         let chunks = [
-            Chunk {
-                stream: Stream::Stdout,
-                data: b"recorded".to_vec(),
-            },
-            Chunk {
-                stream: Stream::Stderr,
-                data: b"err".to_vec(),
-            },
+            Chunk { stream: Stream::Stdout, data: b"recorded".to_vec() },
+            Chunk { stream: Stream::Stderr, data: b"err".to_vec() },
         ];
         store
             .finish(
                 id,
-                &Finish {
-                    signal: Some(9),
-                    exit_code: None,
-                    ..end(State::Held, Outcome::Unknown, Reason::Signal, 0)
-                },
+                &Finish { signal: Some(9), exit_code: None, ..end(State::Held, Outcome::Unknown, Reason::Signal, 0) },
                 &chunks,
             )
             .expect("finishing works");
@@ -475,16 +327,10 @@ pub fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {
         resolve.result = Some(NewResult { exit_code: 4, stdout });
         assert!(store.transition(id, &resolve).expect("resolving works"));
         let claim = get(&mut store, id);
-        assert_eq!(
-            (claim.exit_code, claim.signal, claim.outcome),
-            (Some(4), None, Outcome::Landed)
-        );
+        assert_eq!((claim.exit_code, claim.signal, claim.outcome), (Some(4), None, Outcome::Landed));
         let seen = output(&mut store, id);
         let of = |wanted: Stream| {
-            seen.iter()
-                .filter(|(stream, _)| *stream == wanted)
-                .flat_map(|(_, data)| data.clone())
-                .collect::<Vec<u8>>()
+            seen.iter().filter(|(stream, _)| *stream == wanted).flat_map(|(_, data)| data.clone()).collect::<Vec<u8>>()
         };
         assert_eq!(String::from_utf8(of(Stream::Stdout)).expect("text"), wanted);
         assert_eq!(of(Stream::Stderr), b"err");
@@ -497,13 +343,9 @@ pub fn history_is_whole_and_in_order<S: Stores>() {
     let (first, _) = inserted(&mut store, &call("t"));
     store.finish(first, &failed(), &[]).expect("finishing works");
     let (second, _) = inserted(&mut store, &call("t"));
-    store
-        .arrived(second, EventKind::Busy, "eve@h[2]")
-        .expect("logging works");
+    store.arrived(second, EventKind::Busy, "eve@h[2]").expect("logging works");
     store.transition(second, &hold()).expect("holding works");
-    store
-        .arrived(second, EventKind::Held, "eve@h[3]")
-        .expect("logging works");
+    store.arrived(second, EventKind::Held, "eve@h[3]").expect("logging works");
     let events = store.events(&Key::of("t")).expect("reading works");
     assert!(events.windows(2).all(|pair| pair[0].at <= pair[1].at), "{events:?}");
     let mut told: Vec<_> = events.iter().map(|event| (event.claim, event.kind)).collect();
@@ -519,11 +361,7 @@ pub fn history_is_whole_and_in_order<S: Stores>() {
     told.sort_by_key(|(claim, kind)| (*claim, kind.as_str()));
     wanted.sort_by_key(|(claim, kind)| (*claim, kind.as_str()));
     assert_eq!(told, wanted);
-    assert!(
-        events
-            .iter()
-            .any(|event| event.actor == "eve@h[3]" && event.kind == EventKind::Held)
-    );
+    assert!(events.iter().any(|event| event.actor == "eve@h[3]" && event.kind == EventKind::Held));
 }
 
 pub fn arrivals_are_counted_once_whoever_takes_them_in<S: Stores + Sync>() {
@@ -536,9 +374,7 @@ pub fn arrivals_are_counted_once_whoever_takes_them_in<S: Stores + Sync>() {
             scope.spawn(move || {
                 let mut store = stores.open();
                 for _ in 0..EACH {
-                    store
-                        .arrived(id, EventKind::Replay, &format!("a b@h[{thread}]"))
-                        .expect("logging works");
+                    store.arrived(id, EventKind::Replay, &format!("a b@h[{thread}]")).expect("logging works");
                     if thread == 0 {
                         store.upkeep().expect("upkeep works");
                     }
@@ -557,64 +393,19 @@ pub fn arrivals_are_counted_once_whoever_takes_them_in<S: Stores + Sync>() {
 pub fn claims_are_found_and_listed<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
-    for (name, who, finish) in [
-        ("t1", "ada", landed()),
-        ("t2", "bob", failed()),
-        ("t3", "ada", landed()),
-    ] {
-        let (id, _) = inserted(
-            &mut store,
-            &NewClaim {
-                who: who.into(),
-                ..call(name)
-            },
-        );
+    for (name, who, finish) in [("t1", "ada", landed()), ("t2", "bob", failed()), ("t3", "ada", landed())] {
+        let (id, _) = inserted(&mut store, &NewClaim { who: who.into(), ..call(name) });
         store.finish(id, &finish, &[]).expect("finishing works");
     }
     let mut ids = |filter: Filter| -> Vec<ClaimId> {
-        store
-            .list(&filter)
-            .expect("listing works")
-            .iter()
-            .map(|listed| listed.claim.id)
-            .collect()
+        store.list(&filter).expect("listing works").iter().map(|listed| listed.claim.id).collect()
     };
     assert_eq!(ids(Filter::default()), vec![3, 2, 1], "newest first");
-    assert_eq!(
-        ids(Filter {
-            who: Some("ada".into()),
-            ..Filter::default()
-        }),
-        vec![3, 1]
-    );
-    assert_eq!(
-        ids(Filter {
-            tool: Some("t2".into()),
-            ..Filter::default()
-        }),
-        vec![2]
-    );
-    assert_eq!(
-        ids(Filter {
-            conv: Some("c-2".into()),
-            ..Filter::default()
-        }),
-        Vec::<ClaimId>::new()
-    );
-    assert_eq!(
-        ids(Filter {
-            states: vec![State::Released, State::Held],
-            ..Filter::default()
-        }),
-        vec![2]
-    );
-    assert_eq!(
-        ids(Filter {
-            limit: Some(1),
-            ..Filter::default()
-        }),
-        vec![3]
-    );
+    assert_eq!(ids(Filter { who: Some("ada".into()), ..Filter::default() }), vec![3, 1]);
+    assert_eq!(ids(Filter { tool: Some("t2".into()), ..Filter::default() }), vec![2]);
+    assert_eq!(ids(Filter { conv: Some("c-2".into()), ..Filter::default() }), Vec::<ClaimId>::new());
+    assert_eq!(ids(Filter { states: vec![State::Released, State::Held], ..Filter::default() }), vec![2]);
+    assert_eq!(ids(Filter { limit: Some(1), ..Filter::default() }), vec![3]);
     let now = store.now().expect("a clock");
     let later = now.minus(std::time::Duration::ZERO);
     assert!(ids_since(&mut store, later.0 + 60_000).is_empty());
@@ -629,11 +420,7 @@ pub fn claims_are_found_and_listed<S: Stores>() {
     };
     assert_eq!(found(&mut store, ClaimRef::Id(2)), Some(2));
     assert_eq!(found(&mut store, ClaimRef::Id(99)), None);
-    assert_eq!(
-        found(&mut store, ClaimRef::KeyPrefix(key[..12].into())),
-        Some(id),
-        "the newest of its key"
-    );
+    assert_eq!(found(&mut store, ClaimRef::KeyPrefix(key[..12].into())), Some(id), "the newest of its key");
     assert_eq!(found(&mut store, ClaimRef::KeyPrefix(key.clone())), Some(id));
     assert_eq!(found(&mut store, ClaimRef::KeyPrefix("0".repeat(64))), None);
     // 17 keys: two of them begin with the same digit.
@@ -641,20 +428,13 @@ pub fn claims_are_found_and_listed<S: Stores>() {
         inserted(&mut store, &call(&format!("n{n}")));
     }
     let digits = "0123456789abcdef".chars().map(String::from);
-    let ambiguous = digits
-        .filter(|digit| found(&mut store, ClaimRef::KeyPrefix(digit.clone())) == Some(-1))
-        .count();
+    let ambiguous = digits.filter(|digit| found(&mut store, ClaimRef::KeyPrefix(digit.clone())) == Some(-1)).count();
     assert!(ambiguous > 0);
 }
 
 fn ids_since(store: &mut impl Store, since: i64) -> Vec<ClaimId> {
     let since = Some(idem::domain::timestamp::Timestamp(since));
-    let listed = store
-        .list(&Filter {
-            since,
-            ..Filter::default()
-        })
-        .expect("listing works");
+    let listed = store.list(&Filter { since, ..Filter::default() }).expect("listing works");
     listed.iter().map(|listed| listed.claim.id).collect()
 }
 
@@ -662,20 +442,8 @@ pub fn steps_know_what_encloses_them<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (outer, _) = inserted(&mut store, &call("outer"));
-    let (step, _) = inserted(
-        &mut store,
-        &NewClaim {
-            parent: Some(outer),
-            ..call("step")
-        },
-    );
-    let (inner, _) = inserted(
-        &mut store,
-        &NewClaim {
-            parent: Some(step),
-            ..call("inner")
-        },
-    );
+    let (step, _) = inserted(&mut store, &NewClaim { parent: Some(outer), ..call("step") });
+    let (inner, _) = inserted(&mut store, &NewClaim { parent: Some(step), ..call("inner") });
     let (other, _) = inserted(&mut store, &call("other"));
     let mut encloses = |a, b| store.encloses(a, b).expect("reading works");
     assert!(encloses(outer, outer) && encloses(outer, step) && encloses(outer, inner) && encloses(step, inner));

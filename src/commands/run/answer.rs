@@ -38,6 +38,7 @@ impl Answer {
     pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, finished: Finished) -> Answer {
         use crate::domain::claim::State;
         let tone = match (finished, claim.state) {
+            (Finished::Recorded, State::Completed) if claim.truncated => Tone::Error,
             (Finished::Recorded, State::Completed) => Tone::Silent,
             (Finished::Recorded, State::Held) | (Finished::Late(_), _) => Tone::Error,
             (Finished::Recorded, _) => Tone::Note,
@@ -90,10 +91,7 @@ impl Answer {
             }
             io::Result::Ok(())
         })??;
-        let code = claim
-            .exit_status()
-            .and_then(|status| u8::try_from(status).ok())
-            .unwrap_or(exit::OWN);
+        let code = claim.exit_status().and_then(|status| u8::try_from(status).ok()).unwrap_or(exit::OWN);
         let mut answer = Answer::of(code, claim, words, output, Tone::Said);
         answer.envelope.idempotent = true;
         Ok(answer)
@@ -111,24 +109,12 @@ impl Answer {
 
     /// Answers 122.
     pub(super) fn mismatch(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
-        Answer::turned_away(
-            arrival,
-            claim,
-            EventKind::Mismatch,
-            exit::MISMATCH,
-            words::mismatch(claim),
-        )
+        Answer::turned_away(arrival, claim, EventKind::Mismatch, exit::MISMATCH, words::mismatch(claim))
     }
 
     /// Answers a call that is inside itself.
     pub(super) fn inside_itself(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
-        let answer = Answer::turned_away(
-            arrival,
-            claim,
-            EventKind::Mismatch,
-            exit::OWN,
-            words::inside_itself(claim),
-        );
+        let answer = Answer::turned_away(arrival, claim, EventKind::Mismatch, exit::OWN, words::inside_itself(claim));
         answer.with_error(Kind::InsideItself.as_str())
     }
 
@@ -139,20 +125,12 @@ impl Answer {
     }
 
     fn of(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
-        Answer {
-            code,
-            envelope: Envelope::of_claim(claim, words.message.clone(), output),
-            words,
-            tone,
-        }
+        Answer { code, envelope: Envelope::of_claim(claim, words.message.clone(), output), words, tone }
     }
 
     fn with_error(mut self, kind: &'static str) -> Answer {
-        self.envelope.error = Some(ErrorFields {
-            kind,
-            message: self.words.message.clone(),
-            hint: self.words.hint.clone(),
-        });
+        self.envelope.error =
+            Some(ErrorFields { kind, message: self.words.message.clone(), hint: self.words.hint.clone() });
         self
     }
 }

@@ -23,6 +23,8 @@ pub(in crate::commands) struct Call {
     pub(in crate::commands) tool: String,
     /// The params as given, on one line.
     pub(in crate::commands) params: String,
+    /// The bound inputs, canonical; none where nothing is bound.
+    pub(in crate::commands) bound: Option<String>,
     /// The text that the key is the hash of.
     pub(in crate::commands) canonical: String,
     /// The key.
@@ -41,26 +43,13 @@ impl Call {
         let json = Json::parse(&raw)?;
         let mut params = String::new();
         json.write_compact(&mut params);
-        let bound = Bound::default();
-        let call = key::Call {
-            who: &who,
-            conv: &conv,
-            tool: &tool,
-            params: &json,
-            bound: &bound,
-        };
+        let bound = Bound { occurrence: identity.occurrence, ..Bound::default() };
+        let call = key::Call { who: &who, conv: &conv, tool: &tool, params: &json, bound: &bound };
         let canonical = call.canonical();
         let key = Key::of(&canonical);
         let took_stdin = identity.params == "-";
-        Ok(Call {
-            params,
-            canonical,
-            key,
-            took_stdin,
-            who,
-            conv,
-            tool,
-        })
+        let bound = bound.text();
+        Ok(Call { params, bound, canonical, key, took_stdin, who, conv, tool })
     }
 }
 
@@ -83,10 +72,7 @@ fn raw_params(given: &OsStr) -> anyhow::Result<Vec<u8>> {
     let bytes = given.as_bytes();
     if bytes == b"-" {
         let mut raw = Vec::new();
-        std::io::stdin()
-            .lock()
-            .read_to_end(&mut raw)
-            .context("the params can't be read from standard input")?;
+        std::io::stdin().lock().read_to_end(&mut raw).context("the params can't be read from standard input")?;
         return Ok(raw);
     }
     match bytes.strip_prefix(b"@") {

@@ -45,11 +45,7 @@ pub(super) fn run(global: &Global, args: &RunArgs) -> u8 {
         Tone::Note => ui.note(&answer.words.message),
         Tone::Error => ui.error(&answer.words.message, answer.words.hint.as_deref()),
     }
-    let line = if json || status_file.is_some() {
-        answer.envelope.line()
-    } else {
-        String::new()
-    };
+    let line = if json || status_file.is_some() { answer.envelope.line() } else { String::new() };
     if json && let Err(error) = ui::print(&line) {
         ui.error(&format!("the JSON could not be written: {error}"), None);
     }
@@ -74,24 +70,16 @@ fn failed(args: &RunArgs, error: anyhow::Error) -> Answer {
         ..Envelope::of_failure(&failure)
     };
     let code = failure.kind.code(Of::Run);
-    let words = crate::view::words::Words {
-        message: failure.message,
-        hint: failure.hint,
-    };
-    Answer {
-        code,
-        envelope,
-        words,
-        tone: Tone::Error,
-    }
+    let words = crate::view::words::Words { message: failure.message, hint: failure.hint };
+    Answer { code, envelope, words, tone: Tone::Error }
 }
 
 fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<File>) -> anyhow::Result<Answer> {
+    // Opened first: an answer that can't be given back would be a lost result, and errors are answers too.
+    *status_file = args.status_file.as_deref().map(open_status_file).transpose()?;
     check_codes(args)?;
     let call = Call::read(&args.identity)?;
     let location = settings::store(global)?;
-    // Opened first: an answer that can't be given back would be a lost result.
-    *status_file = args.status_file.as_deref().map(open_status_file).transpose()?;
     let store = Box::new(SqliteStore::open(&location)?);
     let mut arrival = Arrival {
         args,
@@ -127,21 +115,15 @@ fn check_codes(args: &RunArgs) -> anyhow::Result<()> {
     }
     match landed.as_ref().and_then(|landed| landed.common(not_landed)) {
         None => Ok(()),
-        Some(code) => Err(Failure::new(
-            Kind::Usage,
-            format!("exit code {code} is in both --landed-exit and --not-landed-exit"),
-        )
-        .into()),
+        Some(code) => {
+            Err(Failure::new(Kind::Usage, format!("exit code {code} is in both --landed-exit and --not-landed-exit"))
+                .into())
+        }
     }
 }
 
 fn open_status_file(path: &std::path::Path) -> anyhow::Result<File> {
-    let open = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o666)
-        .open(path);
+    let open = File::options().write(true).create(true).truncate(true).mode(0o666).open(path);
     open.with_context(|| format!("the status file {} can't be written", path.display()))
 }
 
@@ -218,8 +200,14 @@ impl Arrival<'_> {
             Verdict::Busy | Verdict::Wait => Ok(Some(Answer::busy(self, claim, self.args.wait.is_some()))),
             Verdict::Hold(reason) => {
                 let change = self.change(State::Held, reason, Outcome::Unknown, EventKind::BecameHeld);
-                self.store.transition(claim.id, &change)?;
-                Ok(None)
+                match self.store.transition(claim.id, &change) {
+                    Ok(_) => Ok(None),
+                    // A full disk, say. That the owner is gone is a fact all the same, and the answer to it is known.
+                    Err(_) => {
+                        let held = Claim { state: State::Held, reason: Some(reason), ..claim.clone() };
+                        Ok(Some(Answer::held(self, &held)))
+                    }
+                }
             }
             Verdict::Release => {
                 let reason = crate::domain::claim::Reason::Interrupted;
@@ -247,7 +235,7 @@ impl Arrival<'_> {
             conv: self.call.conv.clone(),
             tool: self.call.tool.clone(),
             params: self.call.params.clone(),
-            bound: None,
+            bound: self.call.bound.clone(),
             effect: self.terms.effect,
             command: self.command.clone(),
             parent: self.enclosing,
@@ -255,12 +243,7 @@ impl Arrival<'_> {
             owner,
         };
         match self.store.claim(&new)? {
-            Claimed::Inserted { id, attempt, .. } => Ok(Try::Owned(Owned {
-                id,
-                attempt,
-                lock,
-                signals,
-            })),
+            Claimed::Inserted { id, attempt, .. } => Ok(Try::Owned(Owned { id, attempt, lock, signals })),
             Claimed::Taken(claim) => {
                 lock.release().map_err(failed)?;
                 Ok(Try::Taken(claim))
@@ -273,10 +256,7 @@ impl Arrival<'_> {
         let answer = |answer| Ok(Waited::Answer(Box::new(answer)));
         let limit = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let location = self.location.clone();
-        let waited = self
-            .locks()?
-            .wait(claim.lock, limit)
-            .map_err(|error| lock_failed(&location, &error))?;
+        let waited = self.locks()?.wait(claim.lock, limit).map_err(|error| lock_failed(&location, &error))?;
         if !waited {
             return answer(Answer::busy(self, claim, true));
         }
@@ -298,9 +278,7 @@ impl Arrival<'_> {
         let running = claim.state == State::Running;
         let owner = if running {
             let location = self.location.clone();
-            self.locks()?
-                .test(claim.lock)
-                .map_err(|error| lock_failed(&location, &error))?
+            self.locks()?.test(claim.lock).map_err(|error| lock_failed(&location, &error))?
         } else {
             Liveness::Dead
         };
@@ -320,16 +298,7 @@ impl Arrival<'_> {
     fn change(&self, to: State, reason: crate::domain::claim::Reason, outcome: Outcome, kind: EventKind) -> Transition {
         let detail = serde_json::json!({ "reason": reason.as_str() }).to_string();
         let actor = self.actor.clone();
-        Transition {
-            from: State::Running,
-            to,
-            reason,
-            outcome,
-            kind,
-            actor,
-            detail: Some(detail),
-            result: None,
-        }
+        Transition { from: State::Running, to, reason, outcome, kind, actor, detail: Some(detail), result: None }
     }
 
     fn locks(&mut self) -> anyhow::Result<&LockFile> {
@@ -342,11 +311,7 @@ impl Arrival<'_> {
 
     /// Where the command's output goes: on to idem's own streams, or, with `--json`, into the envelope alone.
     fn outlets(&self) -> [Outlet; 2] {
-        if self.args.json {
-            [Outlet::closed(), Outlet::closed()]
-        } else {
-            own::own_streams().map(Outlet::to)
-        }
+        if self.args.json { [Outlet::closed(), Outlet::closed()] } else { own::own_streams().map(Outlet::to) }
     }
 
     /// Leaves the arrival's event. That this fails is no reason to answer otherwise.

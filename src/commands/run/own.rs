@@ -66,22 +66,10 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
                     process::GRACE.as_millis()
                 ));
             }
-            let end = Ended {
-                end: ran.end,
-                rest,
-                truncated,
-                output,
-            };
+            let end = Ended { end: ran.end, rest, truncated, output };
             record(arrival, owned, end)
         }
-        Err(error) => Ok(lost(
-            arrival,
-            owned.id,
-            exit::OWN,
-            "its end could not be waited for",
-            &error,
-            output,
-        )),
+        Err(error) => Ok(lost(arrival, owned.id, exit::OWN, "its end could not be waited for", &error, output)),
     }
 }
 
@@ -135,14 +123,7 @@ fn finish_or_drop_output(
     rest: &[Chunk],
 ) -> Result<Finished, StoreError> {
     match store.finish(id, &finish, rest) {
-        Err(StoreError::Full(_)) if !rest.is_empty() => store.finish(
-            id,
-            &Finish {
-                truncated: true,
-                ..finish
-            },
-            &[],
-        ),
+        Err(StoreError::Full(_)) if !rest.is_empty() => store.finish(id, &Finish { truncated: true, ..finish }, &[]),
         other => other,
     }
 }
@@ -166,20 +147,12 @@ fn not_started(
     match arrival.store.finish(owned.id, &finish, &[]) {
         Ok(_) => {
             let _ = owned.lock.release();
-            let claim = arrival
-                .store
-                .get(owned.id)?
-                .ok_or_else(|| anyhow::anyhow!("claim {} is gone", owned.id))?;
+            let claim = arrival.store.get(owned.id)?.ok_or_else(|| anyhow::anyhow!("claim {} is gone", owned.id))?;
             Ok(Answer::not_started(code, &claim, words))
         }
         Err(error) => {
             let claim = arrival.store.get(owned.id).ok().flatten();
-            Ok(Answer::lost(
-                code,
-                claim,
-                words::not_released(owned.id, &words.message, &error.to_string()),
-                None,
-            ))
+            Ok(Answer::lost(code, claim, words::not_released(owned.id, &words.message, &error.to_string()), None))
         }
     }
 }

@@ -59,10 +59,7 @@ impl<'a> Recorder<'a> {
             Some(last) if last.stream == stream && last.data.len() + bytes.len() <= FLUSH_AT => {
                 last.data.extend_from_slice(bytes);
             }
-            _ => self.waiting.push(Chunk {
-                stream,
-                data: bytes.to_vec(),
-            }),
+            _ => self.waiting.push(Chunk { stream, data: bytes.to_vec() }),
         }
     }
 }
@@ -71,11 +68,7 @@ impl process::Recorder for Recorder<'_> {
     fn record(&mut self, stream: Stream, bytes: &[u8]) {
         let room = MAX_OUTPUT - self.recorded;
         // Once something is missing, what follows would stand in the wrong place.
-        let taken = if self.truncated {
-            &[]
-        } else {
-            &bytes[..bytes.len().min(room)]
-        };
+        let taken = if self.truncated { &[] } else { &bytes[..bytes.len().min(room)] };
         self.truncated |= taken.len() < bytes.len();
         if taken.is_empty() {
             return;

@@ -54,11 +54,7 @@ impl ArrivalsLog {
         actor: &str,
         sync: bool,
     ) -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&self.path)?;
+        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
         // One write: lines of several processes don't mix. A line that a full disk cut is passed over when read.
         file.write_all(format!("{claim} {kind} {} {}\n", at.0, actor.replace(['\n', '\0'], " ")).as_bytes())?;
         if sync { file.sync_data() } else { Ok(()) }
@@ -116,8 +112,7 @@ pub(super) struct Punch {
 }
 
 fn taken(conn: &Connection) -> rusqlite::Result<u64> {
-    conn.query_row("SELECT taken FROM arrivals_log", [], |row| row.get(0))
-        .map(i64::cast_unsigned)
+    conn.query_row("SELECT taken FROM arrivals_log", [], |row| row.get(0)).map(i64::cast_unsigned)
 }
 
 /// Reads whole lines from `from` on, one batch at the most. `None`: there is none yet.
@@ -160,12 +155,7 @@ mod tests {
         assert_eq!(line.kind, EventKind::Replay);
         assert_eq!(line.actor, "ann lee@host[7]");
         assert!(parse(b"\0\0\0012 replay 17 ann@host[7]").is_some(), "a hole before it");
-        for broken in [
-            &b"12 rep"[..],
-            b"",
-            b"12 replay 1712 held 1700 a@b[7]",
-            b"\xff replay 1 x",
-        ] {
+        for broken in [&b"12 rep"[..], b"", b"12 replay 1712 held 1700 a@b[7]", b"\xff replay 1 x"] {
             assert_eq!(parse(broken).map(|line| line.claim), None, "{broken:?}");
         }
     }

@@ -26,13 +26,16 @@ pub(super) const VERSION: i64 = STEPS.len() as i64;
 /// "idem" in ASCII: SQLite's `application_id` of a store.
 pub(super) const APPLICATION_ID: i64 = 0x6964_656d;
 
-/// Creates the folder of the default store, readable for its owner alone.
+/// Creates the folder of the default store, readable for its owner alone, with those above it that are missing.
 pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(|error| from_io(folder, "creating the folder", &error))
+    let create = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    create.map_err(|error| from_io(folder, "creating the folder", &error))?;
+    // Their names must survive a power cut as well as the claim does. Which of them are new isn't known any more, and
+    // this happens once in a store's life.
+    for above in folder.ancestors().skip(1).take_while(|above| guard::is_own(above)) {
+        sync_folder(above)?;
+    }
+    Ok(())
 }
 
 /// Creates the store where it isn't there.
@@ -50,13 +53,9 @@ pub(super) fn create(location: &Location, folder: &Path) -> Result<(), StoreErro
         return Err(StoreError::LogWithoutStore(path.clone()));
     }
     let unfinished = beside(path, "-new");
-    for leftover in [
-        &unfinished,
-        &beside(&unfinished, "-wal"),
-        &beside(&unfinished, "-shm"),
-        &log,
-        &beside(path, "-shm"),
-    ] {
+    for leftover in
+        [&unfinished, &beside(&unfinished, "-wal"), &beside(&unfinished, "-shm"), &log, &beside(path, "-shm")]
+    {
         remove_leftover(leftover).map_err(failed("removing what a killed first run left"))?;
     }
     write_new(&unfinished).map_err(|error| rename_error(error, path))?;
@@ -75,9 +74,7 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
 pub(super) fn migrate(conn: &mut Connection, location: &Location) -> Result<(), StoreError> {
     let path = &location.path;
     let queue = Queue::open(&location.lock_path()).map_err(|error| from_io(path, "opening the lock file", &error))?;
-    let _turn = queue
-        .turn()
-        .map_err(|error| from_io(path, "waiting for the turn to write", &error))?;
+    let _turn = queue.turn().map_err(|error| from_io(path, "waiting for the turn to write", &error))?;
     apply_steps(conn).map_err(|error| from_sqlite(path, &error))
 }
 

@@ -53,6 +53,11 @@ pub(super) fn check_file(path: &Path) -> Result<bool, StoreError> {
     Ok(true)
 }
 
+/// Tells whether a folder belongs to the user who runs idem.
+pub(super) fn is_own(folder: &Path) -> bool {
+    std::fs::metadata(folder).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw())
+}
+
 fn check_rights(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
     if metadata.uid() != geteuid().as_raw() {
         return Err(StoreError::ForeignOwner(path.to_owned()));
@@ -125,9 +130,6 @@ mod tests {
             assert_eq!(check_file(&path).is_ok(), fine, "{mode:o}");
         }
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).expect("chmod");
-        assert!(matches!(
-            check_folder(folder.path()),
-            Err(StoreError::WritableByOthers(_))
-        ));
+        assert!(matches!(check_folder(folder.path()), Err(StoreError::WritableByOthers(_))));
     }
 }

@@ -56,6 +56,11 @@ impl SqliteStore {
         })
     }
 
+    /// Opens a store if it is there. To look is not to make.
+    pub fn open_existing(location: &Location) -> Result<Option<SqliteStore>, StoreError> {
+        if open::is_missing(location) { Ok(None) } else { SqliteStore::open(location).map(Some) }
+    }
+
     fn read<T>(&mut self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         read(&self.conn).map_err(|error| from_sqlite(&self.path, &error))
     }

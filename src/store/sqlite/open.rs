@@ -48,12 +48,17 @@ pub(super) fn open(location: &Location) -> Result<Opened, StoreError> {
     Ok(Opened { conn, path })
 }
 
+/// Tells whether there is no store yet: nothing of it, in a folder that may be made, or in one that is there.
+pub(super) fn is_missing(location: &Location) -> bool {
+    let gone = |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    let folder = location.path.parent().unwrap_or(Path::new("/"));
+    let folder_fine = location.create_folder || folder.is_dir();
+    folder_fine && gone(&location.path) && gone(&beside(&location.path, "-wal"))
+}
+
 /// Opens a connection as idem uses it.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let conn = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
+    let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
     Ok(conn)
 }
@@ -65,8 +70,7 @@ fn check_identity(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
         value.map_err(|error| from_sqlite(path, &error))
     };
     // A checkpoint belongs where nobody waits for it, not at the end of whichever process is the last one out.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(|error| from_sqlite(path, &error))?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(|error| from_sqlite(path, &error))?;
     let found = read("user_version")?;
     // Another program's database may have the same version by chance: then it lacks the tables, which is told as well.
     // So the second question is asked only where the first answer isn't the usual one.
@@ -74,11 +78,7 @@ fn check_identity(conn: &Connection, path: &Path) -> Result<i64, StoreError> {
         return Err(StoreError::NotAStore(path.to_owned()));
     }
     if found > create::VERSION {
-        return Err(StoreError::Newer {
-            path: path.to_owned(),
-            found,
-            known: create::VERSION,
-        });
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: create::VERSION });
     }
     Ok(found)
 }

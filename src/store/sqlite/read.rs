@@ -25,10 +25,7 @@ pub(super) fn find(conn: &Connection, named: &ClaimRef) -> rusqlite::Result<Foun
     match keys.as_slice() {
         [] => Ok(Found::Nothing),
         [key] => {
-            let sql = format!(
-                "SELECT {} FROM claim WHERE key = ?1 ORDER BY id DESC LIMIT 1",
-                rows::CLAIM
-            );
+            let sql = format!("SELECT {} FROM claim WHERE key = ?1 ORDER BY id DESC LIMIT 1", rows::CLAIM);
             Ok(Found::Claim(Box::new(conn.query_row(&sql, [key], rows::claim)?)))
         }
         _ => Ok(Found::Ambiguous),
@@ -69,10 +66,7 @@ pub(super) fn list(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<L
     }
     let mut statement = conn.prepare(&sql)?;
     let rows = statement.query_map(params_from_iter(values), |row| {
-        Ok(Listed {
-            claim: rows::claim(row)?,
-            arrivals: row.get(rows::CLAIM_WIDTH)?,
-        })
+        Ok(Listed { claim: rows::claim(row)?, arrivals: row.get(rows::CLAIM_WIDTH)? })
     })?;
     rows.collect()
 }
@@ -104,11 +98,7 @@ pub(super) fn output(
     let mut statement = conn.prepare("SELECT stream, data FROM output WHERE claim = ?1 AND stream > 0 ORDER BY id")?;
     let mut rows = statement.query([id])?;
     while let Some(row) = rows.next()? {
-        let stream = if row.get::<_, i64>(0)? == 1 {
-            Stream::Stdout
-        } else {
-            Stream::Stderr
-        };
+        let stream = if row.get::<_, i64>(0)? == 1 { Stream::Stdout } else { Stream::Stderr };
         if let Err(error) = visit(stream, row.get_ref(1)?.as_blob()?) {
             return Ok(Err(error));
         }

@@ -21,10 +21,7 @@ pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
         id: row.get(0)?,
         key: key(row, 1)?,
         state: word(row, 2, State::from_word)?,
-        reason: row
-            .get::<_, Option<String>>(3)?
-            .map(|word| parse(3, &word, Reason::from_word))
-            .transpose()?,
+        reason: row.get::<_, Option<String>>(3)?.map(|word| parse(3, &word, Reason::from_word)).transpose()?,
         outcome: word(row, 4, Outcome::from_word)?,
         effect: word(row, 5, Effect::from_word)?,
         attempt: row.get(6)?,
@@ -39,10 +36,7 @@ pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
         truncated: row.get(15)?,
         created_at: Timestamp(row.get(16)?),
         finished_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
-        lock: LockPlace {
-            offset: row.get(18)?,
-            inode: row.get(19)?,
-        },
+        lock: LockPlace { offset: row.get(18)?, inode: row.get(19)? },
         owner: Owner {
             user: row.get(20)?,
             host: row.get(21)?,

@@ -18,10 +18,7 @@ pub(super) fn now() -> Timestamp {
 
 /// Reads the claim that holds a key.
 pub(super) fn holder(conn: &Connection, key: &Key) -> rusqlite::Result<Option<Claim>> {
-    let sql = format!(
-        "SELECT {} FROM claim WHERE key = ?1 AND state IN ('running', 'completed', 'held')",
-        rows::CLAIM
-    );
+    let sql = format!("SELECT {} FROM claim WHERE key = ?1 AND state IN ('running', 'completed', 'held')", rows::CLAIM);
     conn.query_row(&sql, [key.to_string()], rows::claim).optional()
 }
 
@@ -68,16 +65,10 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
         .optional()?;
     if let Some((id, attempt)) = inserted {
         insert_event(tx, id, at, EventKind::Run, &new.owner.actor(), None)?;
-        return Ok(Claimed::Inserted {
-            id,
-            attempt,
-            created_at: at,
-        });
+        return Ok(Claimed::Inserted { id, attempt, created_at: at });
     }
     // Within this transaction nobody can have taken the holder away.
-    holder(tx, &new.key)?
-        .map(|claim| Claimed::Taken(Box::new(claim)))
-        .ok_or(rusqlite::Error::QueryReturnedNoRows)
+    holder(tx, &new.key)?.map(|claim| Claimed::Taken(Box::new(claim))).ok_or(rusqlite::Error::QueryReturnedNoRows)
 }
 
 /// Appends output.
@@ -149,34 +140,17 @@ pub(super) fn transition(tx: &Transaction<'_>, id: ClaimId, change: &Transition)
     let changed = tx.execute(
         "UPDATE claim SET state = ?3, reason = ?4, outcome = ?5, finished_at = coalesce(finished_at, ?6)
          WHERE id = ?1 AND state = ?2",
-        params![
-            id,
-            change.from.as_str(),
-            change.to.as_str(),
-            change.reason.as_str(),
-            change.outcome.as_str(),
-            at.0
-        ],
+        params![id, change.from.as_str(), change.to.as_str(), change.reason.as_str(), change.outcome.as_str(), at.0],
     )?;
     if changed == 0 {
         return Ok(false);
     }
     if let Some(result) = &change.result {
-        tx.execute(
-            "UPDATE claim SET exit_code = ?2, signal = NULL WHERE id = ?1",
-            params![id, result.exit_code],
-        )?;
+        tx.execute("UPDATE claim SET exit_code = ?2, signal = NULL WHERE id = ?1", params![id, result.exit_code])?;
         if let Some(stdout) = &result.stdout {
             // What was recorded stays in the store, out of sight.
             tx.execute("UPDATE output SET stream = -1 WHERE claim = ?1 AND stream = 1", [id])?;
-            append_output(
-                tx,
-                id,
-                &[Chunk {
-                    stream: Stream::Stdout,
-                    data: stdout.clone(),
-                }],
-            )?;
+            append_output(tx, id, &[Chunk { stream: Stream::Stdout, data: stdout.clone() }])?;
         }
     }
     insert_event(tx, id, at, change.kind, &change.actor, change.detail.as_deref())?;
