@@ -105,7 +105,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__key)
-            opts="-h --who --conv --tool --params --explain --store --color --help"
+            opts="-h --who --conv --tool --params --occurrence --explain --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -124,6 +124,10 @@ _idem() {
                     return 0
                     ;;
                 --params)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --occurrence)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -223,7 +227,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__run)
-            opts="-h --who --conv --tool --params --external --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --wait --no-wait --allow-command-change --json --status-file --quiet --store --color --help"
+            opts="-h --who --conv --tool --params --occurrence --external --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --wait --no-wait --allow-command-change --json --status-file --quiet --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -242,6 +246,10 @@ _idem() {
                     return 0
                     ;;
                 --params)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --occurrence)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -40,6 +40,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l who -d 'Who calls' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l occurrence -d 'The same call, meant N times: 2 for the second time it is wanted [default: 1]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l landed-exit -d 'Exit codes that mean: it landed, such as 3 or 6,7,10-19' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l not-landed-exit -d 'Exit codes that mean: it did not land, and may be run again' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l wait -d 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]' -r
@@ -60,6 +61,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l who -d 'Who calls' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l tool -d 'The tool\'s name' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l occurrence -d 'The same call, meant N times: 2 for the second time it is wanted [default: 1]' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'

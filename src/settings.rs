@@ -51,15 +51,9 @@ pub fn enclosing_claim(location: &Location) -> Option<ClaimId> {
 
 /// Returns who this process is: for people to read, never for deciding.
 pub fn owner() -> Owner {
-    Owner {
-        user: user(),
-        host: nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        pid: i64::from(std::process::id()),
-        pid_start: process_start().unwrap_or(0),
-        boot_id: std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map(|id| id.trim().to_owned())
-            .unwrap_or_default(),
-    }
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let process = format!("start {}, boot {}", process_start().unwrap_or(0), boot.trim());
+    Owner { actor: actor(), process }
 }
 
 /// Returns `user@host[pid]` of this process.

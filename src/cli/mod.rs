@@ -3,12 +3,13 @@
 //! These definitions are the one source of `--help`, the man pages and the completions.
 
 mod hands;
+mod quick;
 mod run;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use hands::{ClearArgs, ListArgs, ResolveArgs, ShowArgs, Verdict, Which};
 pub use run::{Identity, KeyArgs, RunArgs};
@@ -86,74 +87,19 @@ pub fn command() -> Command {
     Cli::command()
 }
 
-/// Parses a command line.
-///
-/// Building all of clap's definition costs more than all the rest of a replay. So the command that nearly every call
-/// is, `idem run …`, is parsed with its own part alone; whatever that can't parse (help, an error, options before the
-/// command) is given to the whole definition, which says it properly.
+/// Parses a command line: `run` and `key` in their plain spelling by the short way, all else by clap.
 pub fn parse(args: &[OsString]) -> Result<Parsed, clap::Error> {
-    if let Some(parsed) = parse_alone(args) {
+    if let Some(parsed) = quick::parse(args) {
         return Ok(parsed);
     }
     let cli = Cli::try_parse_from(args)?;
     Ok(Parsed { global: cli.global, verb: cli.verb })
 }
 
-fn parse_alone(args: &[OsString]) -> Option<Parsed> {
-    let (verb, rest) = args.split_first()?.1.split_first()?;
-    let parse = |define: fn(Command) -> Command| -> Option<ArgMatches> {
-        let command = Global::augment_args(define(Command::new("idem").no_binary_name(true).disable_help_flag(true)));
-        command.try_get_matches_from(rest).ok()
-    };
-    let (matches, verb) = match verb.to_str()? {
-        "run" => {
-            let matches = parse(RunArgs::augment_args)?;
-            let verb = Verb::Run(Box::new(RunArgs::from_arg_matches(&matches).ok()?));
-            (matches, verb)
-        }
-        "key" => {
-            let matches = parse(KeyArgs::augment_args)?;
-            let verb = Verb::Key(KeyArgs::from_arg_matches(&matches).ok()?);
-            (matches, verb)
-        }
-        _ => return None,
-    };
-    Some(Parsed { global: Global::from_arg_matches(&matches).ok()?, verb })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn words(line: &str) -> Vec<OsString> {
-        line.split_whitespace().map(OsString::from).collect()
-    }
-
     #[test]
     fn the_definition_is_sound() {
-        command().debug_assert();
-    }
-
-    #[test]
-    fn the_short_way_and_the_whole_definition_agree() {
-        for line in [
-            "idem run --who a --conv b --tool c -- true",
-            "idem run --who a --conv b --tool c --params {} --external --not-landed-exit 6,7 --wait 5s --json -- curl -x --store y",
-            "idem run --tool c --store /s --color never --no-wait --quiet -- sh -c x",
-            "idem key --who a --conv b --tool c --explain --store /s",
-        ] {
-            let short = parse_alone(&words(line)).expect(line);
-            let whole = Cli::try_parse_from(words(line)).expect(line);
-            assert_eq!(format!("{:?}{:?}", short.verb, short.global), format!("{:?}{:?}", whole.verb, whole.global));
-        }
-    }
-
-    #[test]
-    fn what_the_short_way_cannot_parse_is_left_to_the_whole() {
-        for line in
-            ["idem", "idem run", "idem run --help", "idem run --nonsense -- x", "idem --store /s run -- x", "idem list"]
-        {
-            assert!(parse_alone(&words(line)).is_none(), "{line}");
-        }
+        super::command().debug_assert();
     }
 }

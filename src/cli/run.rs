@@ -22,7 +22,7 @@ Examples:
   idem run --who ci --conv \"$RUN_ID\" --tool deploy --params @call.json --json -- ./deploy.sh";
 
 /// What makes two calls the same write (contract §3).
-#[derive(Args, Debug, Clone)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct Identity {
     /// Who calls
     #[arg(long, env = "IDEM_WHO", hide_env_values = true, value_name = "W", help_heading = "Identity")]
@@ -42,7 +42,7 @@ pub struct Identity {
 }
 
 /// Arguments of `idem key`.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub struct KeyArgs {
     /// What makes two calls the same write.
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub struct KeyArgs {
 }
 
 /// Arguments of `idem run`.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub struct RunArgs {
     /// What makes two calls the same write.
     #[command(flatten)]

@@ -57,7 +57,7 @@ pub(super) fn refuse_living(claim: &Claim, owner: Option<Liveness>, force: bool,
         return Ok(());
     }
     let message =
-        format!("claim {} is running and its owner ({}) lives; nothing was changed", claim.id, claim.owner.actor());
+        format!("claim {} is running and its owner ({}) lives; nothing was changed", claim.id, claim.owner.actor);
     let hint = format!(
         "wait for it, or end it; `idem {verb} {} --force` frees the key although its command goes on and may still act",
         claim.id

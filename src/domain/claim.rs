@@ -164,23 +164,10 @@ pub struct LockPlace {
 /// Who owns an attempt: for people to read, never for deciding (design §5).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Owner {
-    /// The user's name, or the number where it has none.
-    pub user: String,
-    /// The host's name.
-    pub host: String,
-    /// The process id of idem.
-    pub pid: i64,
-    /// When that process started, in clock ticks since the boot; 0 where the system doesn't tell.
-    pub pid_start: i64,
-    /// The boot of the host that the process id belongs to.
-    pub boot_id: String,
-}
-
-impl Owner {
-    /// Returns `user@host[pid]`, the actor of events.
-    pub fn actor(&self) -> String {
-        format!("{}@{}[{}]", self.user, self.host, self.pid)
-    }
+    /// `user@host[pid]`, as in events.
+    pub actor: String,
+    /// When that process started and in which boot of the host: what tells a process id from its next use.
+    pub process: String,
 }
 
 /// What is known of an attempt before it runs: the row to insert.

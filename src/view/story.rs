@@ -49,7 +49,7 @@ pub fn story(facts: &Facts<'_>) -> String {
     if let Some(at) = claim.finished_at {
         line("ended", &format!("{at}, {}", words::end_of(claim)));
     }
-    line("owner", &format!("{}{}", escape(&claim.owner.actor()), owner(facts.owner)));
+    line("owner", &format!("{}{}", escape(&claim.owner.actor), owner(facts.owner)));
     let _ = writeln!(text, "\nhistory");
     for event in facts.events {
         let _ = writeln!(text, "  {}", event_line(event, facts.attempts.len() > 1));

@@ -55,7 +55,8 @@ pub fn ran(claim: &Claim) -> Words {
             Some("the next arrival of this call runs the command again".to_owned()),
         ),
     };
-    let missing = if claim.truncated { "; part of its output could not be recorded, and a replay lacks it" } else { "" };
+    let missing =
+        if claim.truncated { "; part of its output could not be recorded, and a replay lacks it" } else { "" };
     Words { message: message + missing, hint }
 }
 
@@ -145,7 +146,7 @@ pub fn busy(claim: &Claim, waited: bool) -> Words {
         message: format!(
             "claim {} is {waited}: its owner is {} since {}; nothing was run for this arrival",
             claim.id,
-            escape(&claim.owner.actor()),
+            escape(&claim.owner.actor),
             claim.created_at
         ),
         hint: Some("call again after it has ended, or without --no-wait to get its result".to_owned()),

@@ -9,7 +9,7 @@ use idem::domain::key::Key;
 use idem::domain::store::{ClaimRef, Claimed, Filter, Finish, Finished, Found, NewResult, Store, Transition};
 
 /// Makes empty stores, and opens one of them several times over.
-pub trait Stores {
+pub(crate) trait Stores {
     /// The implementation.
     type Store: Store;
     /// Makes the place of an empty store.
@@ -91,7 +91,7 @@ fn call(name: &str) -> NewClaim {
         command: CommandLine::new(&["sh", "-c", "exit 3"]),
         parent: None,
         lock: LockPlace { offset: (1 << 62) - 1, inode: 77 },
-        owner: Owner { user: "ada".into(), host: "h".into(), pid: 12, pid_start: 9, boot_id: "b".into() },
+        owner: Owner { actor: "ada@h[12]".into(), process: "start 9, boot b".into() },
     }
 }
 
@@ -145,7 +145,7 @@ fn kinds(store: &mut impl Store, name: &str) -> Vec<EventKind> {
     store.events(&Key::of(name)).expect("reading works").iter().map(|event| event.kind).collect()
 }
 
-pub fn the_insert_is_the_arbiter<S: Stores>() {
+pub(crate) fn the_insert_is_the_arbiter<S: Stores>() {
     let stores = S::new();
     let (mut a, mut b) = (stores.open(), stores.open());
     assert!(a.holder(&Key::of("t")).expect("reading works").is_none());
@@ -171,7 +171,7 @@ pub fn the_insert_is_the_arbiter<S: Stores>() {
     }
 }
 
-pub fn many_at_once_and_one_wins<S: Stores + Sync>() {
+pub(crate) fn many_at_once_and_one_wins<S: Stores + Sync>() {
     let stores = S::new();
     let won: usize = std::thread::scope(|scope| {
         let arrivals: Vec<_> = (0..16)
@@ -187,7 +187,7 @@ pub fn many_at_once_and_one_wins<S: Stores + Sync>() {
     assert_eq!(won, 1);
 }
 
-pub fn a_claim_comes_back_as_it_was_given<S: Stores>() {
+pub(crate) fn a_claim_comes_back_as_it_was_given<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let new = NewClaim { parent: Some(41), ..call("t") };
@@ -203,7 +203,7 @@ pub fn a_claim_comes_back_as_it_was_given<S: Stores>() {
     assert!(store.get(id + 1).expect("reading works").is_none());
 }
 
-pub fn an_end_is_recorded_whole<S: Stores>() {
+pub(crate) fn an_end_is_recorded_whole<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (id, _) = inserted(&mut store, &call("t"));
@@ -218,7 +218,7 @@ pub fn an_end_is_recorded_whole<S: Stores>() {
     assert_eq!(output(&mut other, id), vec![(Stream::Stdout, b"done".to_vec())]);
 }
 
-pub fn attempts_count_spawns<S: Stores>() {
+pub(crate) fn attempts_count_spawns<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let mut numbers = Vec::new();
@@ -235,7 +235,7 @@ pub fn attempts_count_spawns<S: Stores>() {
     assert_eq!(attempts.iter().map(|claim| claim.id).collect::<Vec<_>>(), vec![1, 2, 3, 4]);
 }
 
-pub fn output_keeps_its_order_and_its_bytes<S: Stores>() {
+pub(crate) fn output_keeps_its_order_and_its_bytes<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (id, _) = inserted(&mut store, &call("t"));
@@ -262,7 +262,7 @@ pub fn output_keeps_its_order_and_its_bytes<S: Stores>() {
     assert_eq!(visits, 1);
 }
 
-pub fn a_transition_compares_first<S: Stores>() {
+pub(crate) fn a_transition_compares_first<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (id, _) = inserted(&mut store, &call("t"));
@@ -282,7 +282,7 @@ pub fn a_transition_compares_first<S: Stores>() {
     assert_eq!((claim.state, claim.reason, claim.outcome), (State::Held, Some(Reason::Interrupted), Outcome::Unknown));
 }
 
-pub fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
+pub(crate) fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     for reason in [Reason::Interrupted, Reason::OwnerLost] {
@@ -307,7 +307,7 @@ pub fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
     }
 }
 
-pub fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {
+pub(crate) fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     for (name, stdout, wanted) in [("kept", None, "recorded"), ("stated", Some(b"stated".to_vec()), "stated")] {
@@ -337,7 +337,7 @@ pub fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {
     }
 }
 
-pub fn history_is_whole_and_in_order<S: Stores>() {
+pub(crate) fn history_is_whole_and_in_order<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (first, _) = inserted(&mut store, &call("t"));
@@ -364,7 +364,7 @@ pub fn history_is_whole_and_in_order<S: Stores>() {
     assert!(events.iter().any(|event| event.actor == "eve@h[3]" && event.kind == EventKind::Held));
 }
 
-pub fn arrivals_are_counted_once_whoever_takes_them_in<S: Stores + Sync>() {
+pub(crate) fn arrivals_are_counted_once_whoever_takes_them_in<S: Stores + Sync>() {
     const EACH: usize = 40;
     let stores = S::new();
     let (id, _) = inserted(&mut stores.open(), &call("t"));
@@ -390,7 +390,7 @@ pub fn arrivals_are_counted_once_whoever_takes_them_in<S: Stores + Sync>() {
     assert_eq!(listed[0].arrivals, i64::try_from(4 * EACH + 2).expect("small"));
 }
 
-pub fn claims_are_found_and_listed<S: Stores>() {
+pub(crate) fn claims_are_found_and_listed<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     for (name, who, finish) in [("t1", "ada", landed()), ("t2", "bob", failed()), ("t3", "ada", landed())] {
@@ -438,7 +438,7 @@ fn ids_since(store: &mut impl Store, since: i64) -> Vec<ClaimId> {
     listed.iter().map(|listed| listed.claim.id).collect()
 }
 
-pub fn steps_know_what_encloses_them<S: Stores>() {
+pub(crate) fn steps_know_what_encloses_them<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (outer, _) = inserted(&mut store, &call("outer"));

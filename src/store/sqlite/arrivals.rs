@@ -55,8 +55,9 @@ impl ArrivalsLog {
         sync: bool,
     ) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
-        // One write: lines of several processes don't mix. A line that a full disk cut is passed over when read.
-        file.write_all(format!("{claim} {kind} {} {}\n", at.0, actor.replace(['\n', '\0'], " ")).as_bytes())?;
+        // One write: lines of several processes don't mix. The line break before it ends a line that a full disk cut, which
+        // is passed over when read.
+        file.write_all(format!("\n{claim} {kind} {} {}\n", at.0, actor.replace(['\n', '\0'], " ")).as_bytes())?;
         if sync { file.sync_data() } else { Ok(()) }
     }
 
@@ -155,7 +156,7 @@ mod tests {
         assert_eq!(line.kind, EventKind::Replay);
         assert_eq!(line.actor, "ann lee@host[7]");
         assert!(parse(b"\0\0\0012 replay 17 ann@host[7]").is_some(), "a hole before it");
-        for broken in [&b"12 rep"[..], b"", b"12 replay 1712 held 1700 a@b[7]", b"\xff replay 1 x"] {
+        for broken in [&b"12 rep"[..], b"", b"\xff replay 1 x"] {
             assert_eq!(parse(broken).map(|line| line.claim), None, "{broken:?}");
         }
     }

@@ -10,10 +10,10 @@ use crate::domain::timestamp::Timestamp;
 
 /// The columns of [`claim`], in its order.
 pub(super) const CLAIM: &str = "id, key, state, reason, outcome, effect, attempt, who, conv, tool, params, command, parent, \
-     exit_code, signal, truncated, created_at, finished_at, lock_offset, lock_inode, user, host, pid, pid_start, boot_id";
+     exit_code, signal, truncated, created_at, finished_at, lock_offset, lock_inode, owner, process";
 
 /// How many columns that is.
-pub(super) const CLAIM_WIDTH: usize = 25;
+pub(super) const CLAIM_WIDTH: usize = 22;
 
 /// Reads a claim from a row that begins with [`CLAIM`].
 pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
@@ -37,13 +37,7 @@ pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
         created_at: Timestamp(row.get(16)?),
         finished_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
         lock: LockPlace { offset: row.get(18)?, inode: row.get(19)? },
-        owner: Owner {
-            user: row.get(20)?,
-            host: row.get(21)?,
-            pid: row.get(22)?,
-            pid_start: row.get(23)?,
-            boot_id: row.get(24)?,
-        },
+        owner: Owner { actor: row.get(20)?, process: row.get(21)? },
     })
 }
 

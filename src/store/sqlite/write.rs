@@ -35,10 +35,10 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
     let inserted = tx
         .query_row(
             "INSERT INTO claim (key, state, outcome, effect, attempt, who, conv, tool, params, bound, command, parent,
-                                created_at, lock_offset, lock_inode, user, host, pid, pid_start, boot_id)
+                                created_at, lock_offset, lock_inode, owner, process)
              VALUES (?1, 'running', 'unknown', ?2,
                      (SELECT 1 + coalesce(max(attempt), 0) FROM claim WHERE key = ?1 AND started = 1),
-                     ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+                     ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
              ON CONFLICT (key) WHERE state IN ('running', 'completed', 'held') DO NOTHING
              RETURNING id, attempt",
             params![
@@ -54,17 +54,14 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
                 at.0,
                 new.lock.offset,
                 new.lock.inode,
-                new.owner.user,
-                new.owner.host,
-                new.owner.pid,
-                new.owner.pid_start,
-                new.owner.boot_id,
+                new.owner.actor,
+                new.owner.process,
             ],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
     if let Some((id, attempt)) = inserted {
-        insert_event(tx, id, at, EventKind::Run, &new.owner.actor(), None)?;
+        insert_event(tx, id, at, EventKind::Run, &new.owner.actor, None)?;
         return Ok(Claimed::Inserted { id, attempt, created_at: at });
     }
     // Within this transaction nobody can have taken the holder away.

@@ -7,7 +7,7 @@
 
 -- One row is one attempt. Rows are never deleted by a run: released, cleared and expired ones stay as history.
 CREATE TABLE claim (
-  id          INTEGER PRIMARY KEY AUTOINCREMENT,                -- never reused
+  id          INTEGER PRIMARY KEY,                              -- never reused: the newest row is never deleted
   key         TEXT    NOT NULL,                                 -- 64 lower-case hex digits
   state       TEXT    NOT NULL,
   reason      TEXT,
@@ -29,11 +29,8 @@ CREATE TABLE claim (
   finished_at INTEGER,
   lock_offset INTEGER NOT NULL,                                 -- the byte of the lock file that the owner holds
   lock_inode  INTEGER NOT NULL,                                 -- and the lock file's inode at the time
-  user        TEXT    NOT NULL,                                 -- these five are for people, and decide nothing
-  host        TEXT    NOT NULL,
-  pid         INTEGER NOT NULL,
-  pid_start   INTEGER NOT NULL,                                 -- in clock ticks since that boot
-  boot_id     TEXT    NOT NULL
+  owner       TEXT    NOT NULL,                                 -- user@host[pid], for people: it decides nothing
+  process     TEXT    NOT NULL                                  -- that process's start and its host's boot, the same
 ) STRICT;
 
 -- The arbiter: of any number of arrivals of one key, one can insert.
