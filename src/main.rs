@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use idem::{cli, commands};
 
-#[expect(clippy::exit, reason = "the one place where the process ends with a code")]
 fn main() {
     let args: Vec<OsString> = std::env::args_os().collect();
     let code = match cli::parse(&args) {

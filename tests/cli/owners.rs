@@ -194,6 +194,24 @@ fn a_daemon_left_behind_does_not_keep_a_finished_claim_busy() {
 }
 
 #[test]
+fn waiters_wake_up_at_the_end_of_the_command_though_a_daemon_has_inherited_the_lock() {
+    let env = TestEnv::new();
+    let (gate, _shut) = (Gate::new(&env, "gate"), Gate::new(&env, "shut"));
+    let daemon = "setsid sh -c 'echo $$ > daemon; read _ < shut' < /dev/null > /dev/null 2>&1 &";
+    let call = || env.run("t").counting(&format!("{daemon} {AT_THE_GATE}"));
+    let owner = call().start();
+    owner.command();
+    let waiter = call().start();
+    env.wait_for_waiters(1);
+    let daemon = env.pid_in("daemon");
+    gate.open();
+    owner.answer().exits(0);
+    waiter.answer().exits(0).prints("so far\ndone\n").is_a_replay();
+    assert!(is_alive(daemon), "the daemon lives on");
+    assert_eq!(env.runs(), 1);
+}
+
+#[test]
 fn a_daemon_of_a_killed_idem_still_counts_as_its_command() {
     let env = TestEnv::new();
     let gate = Gate::new(&env, "gate");
@@ -250,4 +268,37 @@ fn what_was_printed_before_the_crash_is_there_for_whoever_has_to_decide() {
     });
     kill_both(owner);
     env.idem(["show", "1", "--stdout"]).answer().exits(0).prints("so far\n");
+}
+
+#[test]
+fn an_owner_that_can_be_proven_neither_alive_nor_dead_is_held_and_its_own_word_still_counts() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let call = || env.run("t").counting(AT_THE_GATE);
+    let owner = call().start();
+    owner.command();
+    std::fs::remove_file(env.beside_store("-lock")).expect("a lock file that somebody tidies away");
+    call().args(["--no-wait"]).answer().exits(121);
+    call().args(["--rerun-if-interrupted"]).answer().exits(121);
+    assert_eq!(env.runs(), 1);
+    gate.open();
+    owner.answer().exits(0);
+    assert_eq!(env.states(), ["completed"], "a recorded truth that comes late still counts");
+    call().answer().exits(0).prints("so far\ndone\n").is_a_replay();
+    assert_eq!(env.runs(), 1);
+}
+
+#[test]
+fn a_link_to_the_store_has_the_same_owners() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let owner = env.run("t").counting(AT_THE_GATE).start();
+    owner.command();
+    std::os::unix::fs::symlink(env.store(), env.file("link.db")).expect("a link to the store");
+    let linked = || env.run("t").args(["--store", "link.db"]).counting(AT_THE_GATE);
+    linked().args(["--no-wait"]).answer().exits(120);
+    gate.open();
+    owner.answer().exits(0);
+    linked().answer().exits(0).is_a_replay();
+    assert_eq!(env.runs(), 1);
 }
