@@ -31,12 +31,14 @@ pub fn store(global: &Global) -> anyhow::Result<Location> {
 /// `$XDG_STATE_HOME/idem/idem.db`, or below `~/.local/state`.
 fn default_store() -> anyhow::Result<Location> {
     // Without HOME the account's folder would have to be looked up by name services: a claim must not depend on them.
-    let home = std::env::var_os("HOME").filter(|home| Path::new(home).is_absolute());
-    if home.is_none() {
-        return Err(StoreError::NoHome.into());
-    }
-    let folders = directories::ProjectDirs::from("", "", "idem").ok_or(StoreError::NoHome)?;
-    let state = folders.state_dir().unwrap_or(folders.data_local_dir());
+    let absolute = |name| std::env::var_os(name).map(std::path::PathBuf::from).filter(|path| path.is_absolute());
+    let state = match (absolute("HOME"), absolute("XDG_STATE_HOME")) {
+        (Some(_), _) => directories::ProjectDirs::from("", "", "idem")
+            .and_then(|folders| folders.state_dir().map(Path::to_owned))
+            .ok_or(StoreError::NoHome)?,
+        (None, Some(state)) => state.join("idem"),
+        (None, None) => return Err(StoreError::NoHome.into()),
+    };
     Ok(Location::default_at(state.join("idem.db")))
 }
 

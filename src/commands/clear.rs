@@ -28,6 +28,10 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim that holds a key matches; nothing was changed").into());
     }
+    if let Some(claim) = claims.iter().find(|claim| !claim.state.holds_key()) {
+        let message = format!("claim {} is {} and holds no key; nothing was changed", claim.id, claim.state);
+        return Err(Failure::new(Kind::Refused, message).into());
+    }
     if !agreed(args, by_filter, &claims)? {
         Ui::new(false).error("nothing was changed", None);
         return Ok(if ui::can_ask() { exit::NOTHING } else { exit::USAGE });
@@ -45,10 +49,6 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
 }
 
 fn clear_one(store: &mut SqliteStore, location: &Location, claim: &Claim, args: &ClearArgs) -> anyhow::Result<()> {
-    if !claim.state.holds_key() {
-        let message = format!("claim {} is {} and holds no key; nothing was changed", claim.id, claim.state);
-        return Err(Failure::new(Kind::Refused, message).into());
-    }
     let owner = settle::owner(location, claim)?;
     settle::refuse_living(claim, owner, args.force, "clear")?;
     let change = settle::decision(claim, State::Cleared, claim.outcome, args.note.as_deref(), args.force);

@@ -43,6 +43,10 @@ pub fn not_parsed(args: &[OsString], error: &clap::Error) -> u8 {
         let _ = error.print();
         return exit::DONE;
     }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return exit::USAGE;
+    }
     let of =
         if args.iter().skip(1).take_while(|arg| *arg != "--").any(|arg| arg == "run") { Of::Run } else { Of::Other };
     let rendered = error.render().to_string();

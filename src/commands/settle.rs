@@ -53,11 +53,16 @@ pub(super) fn lock_failed(location: &Location, error: &std::io::Error) -> StoreE
 
 /// Fails where the owner of a running claim may still live, unless forced.
 pub(super) fn refuse_living(claim: &Claim, owner: Option<Liveness>, force: bool, verb: &str) -> anyhow::Result<()> {
-    if force || owner != Some(Liveness::Alive) {
+    let lives = match owner {
+        Some(Liveness::Alive) => "lives",
+        Some(Liveness::Unprovable) => "can be proven neither alive nor dead",
+        Some(Liveness::Dead) | None => return Ok(()),
+    };
+    if force {
         return Ok(());
     }
     let message =
-        format!("claim {} is running and its owner ({}) lives; nothing was changed", claim.id, claim.owner.actor);
+        format!("claim {} is running and its owner ({}) {lives}; nothing was changed", claim.id, claim.owner.actor);
     let hint = format!(
         "wait for it, or end it; `idem {verb} {} --force` frees the key although its command goes on and may still act",
         claim.id

@@ -16,6 +16,8 @@ words! {
         Held = "held",
         /// An arrival with the same key and another command.
         Mismatch = "mismatch",
+        /// An arrival from within the claim's own command.
+        InsideItself = "inside-itself",
         /// The claim's outcome became final.
         BecameCompleted = "became-completed",
         /// The claim's outcome became unknown.

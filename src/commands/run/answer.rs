@@ -114,8 +114,7 @@ impl Answer {
 
     /// Answers a call that is inside itself.
     pub(super) fn inside_itself(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
-        let answer = Answer::turned_away(arrival, claim, EventKind::Mismatch, exit::OWN, words::inside_itself(claim));
-        answer.with_error(Kind::InsideItself.as_str())
+        Answer::turned_away(arrival, claim, EventKind::InsideItself, exit::OWN, words::inside_itself(claim))
     }
 
     fn turned_away(arrival: &mut Arrival<'_>, claim: &Claim, kind: EventKind, code: u8, words: Words) -> Answer {

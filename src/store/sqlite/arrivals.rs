@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FallocateFlags, fallocate};
+use nix::unistd::{Whence, lseek};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::domain::claim::ClaimId;
@@ -81,7 +82,7 @@ impl ArrivalsLog {
             // Somebody removed the file; what is there now is all new.
             from = 0;
         }
-        let Some(batch) = read_lines(&file, from) else {
+        let Some((from, batch)) = read_lines(&file, from) else {
             return Ok(None);
         };
         for line in batch.split(|&byte| byte == b'\n').filter_map(parse) {
@@ -116,14 +117,16 @@ fn taken(conn: &Connection) -> rusqlite::Result<u64> {
     conn.query_row("SELECT taken FROM arrivals_log", [], |row| row.get(0)).map(i64::cast_unsigned)
 }
 
-/// Reads whole lines from `from` on, one batch at the most. `None`: there is none yet.
-fn read_lines(file: &File, from: u64) -> Option<Vec<u8>> {
+/// Reads whole lines from `from` on, one batch at the most, and returns where they begin. `None`: there is none yet.
+fn read_lines(file: &File, from: u64) -> Option<(u64, Vec<u8>)> {
+    // Past a hole: the database may be an older one, from a backup, that doesn't know of what was taken in since.
+    let from = lseek(file, from.cast_signed(), Whence::SeekData).ok()?.cast_unsigned();
     let mut bytes = vec![0; BATCH];
     let read = file.read_at(&mut bytes, from).ok()?;
     // What follows the last line break is a line that somebody is just writing.
     let end = bytes[..read].iter().rposition(|&byte| byte == b'\n')?;
     bytes.truncate(end + 1);
-    Some(bytes)
+    Some((from, bytes))
 }
 
 /// Reads a line. `None` for one that was cut by a full disk, or lies in a hole (a store restored from a backup).
@@ -155,9 +158,27 @@ mod tests {
         assert_eq!(line.claim, 12);
         assert_eq!(line.kind, EventKind::Replay);
         assert_eq!(line.actor, "ann lee@host[7]");
-        assert!(parse(b"\0\0\0012 replay 17 ann@host[7]").is_some(), "a hole before it");
+        assert!(parse(b"\x00\x0012 replay 17 ann@host[7]").is_some(), "a hole before it");
         for broken in [&b"12 rep"[..], b"", b"\xff replay 1 x"] {
             assert_eq!(parse(broken).map(|line| line.claim), None, "{broken:?}");
         }
+    }
+
+    #[test]
+    fn a_hole_that_the_database_does_not_know_of_is_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = ArrivalsLog::new(folder.path().join("log"));
+        let length = || std::fs::metadata(&log.path).map_or(0, |metadata| metadata.len());
+        let append = || log.append(7, EventKind::Replay, Timestamp(1), "a@b[1]", false).expect("appended");
+        while length() < 3 * BATCH as u64 {
+            append();
+        }
+        let until = length();
+        log.punch(&Punch { from: 0, until });
+        append();
+        let file = File::open(&log.path).expect("there");
+        let (from, lines) = read_lines(&file, 0).expect("the last line");
+        assert!(from > until - 4096, "from {from} of {until}");
+        assert_eq!(lines.split(|&byte| byte == b'\n').filter_map(parse).count(), 1);
     }
 }

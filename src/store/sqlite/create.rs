@@ -8,6 +8,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -59,9 +60,38 @@ pub(super) fn create(location: &Location, folder: &Path) -> Result<(), StoreErro
         remove_leftover(leftover).map_err(failed("removing what a killed first run left"))?;
     }
     write_new(&unfinished).map_err(|error| rename_error(error, path))?;
-    renameat2(AT_FDCWD, &unfinished, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE)
-        .map_err(|errno| from_io(path, "moving the new store into place", &errno.into()))?;
+    move_into_place(&unfinished, path).map_err(failed("moving the new store into place"))?;
     sync_folder(folder)
+}
+
+/// Gives the store its name, unless something else has it by now.
+fn move_into_place(unfinished: &Path, path: &Path) -> std::io::Result<()> {
+    match renameat2(AT_FDCWD, unfinished, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
+        // A file system that can't promise not to replace: a link never replaces.
+        Err(Errno::EINVAL | Errno::ENOSYS) => {
+            std::fs::hard_link(unfinished, path)?;
+            std::fs::remove_file(unfinished)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// Opens a store whose write-ahead log is missing, which makes the log, and syncs its name.
+///
+/// In the queue, since the name must be there before any claim is: A makes the log; B finds it, commits a claim into it
+/// and starts its command; A has not synced the name yet, the power fails, and the claim is gone. B queues for its
+/// commit, and so comes after A's sync.
+pub(super) fn with_new_log<T>(
+    location: &Location,
+    folder: &Path,
+    open: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let path = &location.path;
+    let queue = Queue::open(&location.lock_path()).map_err(|error| from_io(path, "opening the lock file", &error))?;
+    let _turn = queue.turn().map_err(|error| from_io(path, "waiting for the turn to write", &error))?;
+    let opened = open()?;
+    sync_folder(folder)?;
+    Ok(opened)
 }
 
 /// Syncs the folder, so that the names of new files survive a power cut.

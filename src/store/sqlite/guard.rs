@@ -28,10 +28,23 @@ pub(super) fn check_folder(folder: &Path) -> Result<(), StoreError> {
     }
     check_rights(folder, &metadata)?;
     let kind = statfs(folder).map_err(|errno| from_io(folder, "asking for the file system", &errno.into()))?;
-    match network_name(kind.filesystem_type().0) {
-        Some(name) => Err(StoreError::NetworkFileSystem(folder.to_owned(), name)),
-        None => Ok(()),
+    if let Some(name) = network_name(kind.filesystem_type().0) {
+        return Err(StoreError::NetworkFileSystem(folder.to_owned(), name));
     }
+    let free = kind.blocks_available().saturating_mul(u64::try_from(kind.block_size()).unwrap_or(0));
+    if too_full_to_map(kind.block_size(), free) {
+        return Err(StoreError::Full(folder.to_owned()));
+    }
+    Ok(())
+}
+
+/// Tells whether the shared memory beside the store could not be filled.
+///
+/// SQLite makes room for it by writing one byte in every 4 KiB. Where blocks are smaller the rest stays a hole, and on a
+/// full disk the first access to it ends the process by SIGBUS, without a word. With blocks of 4 KiB or more an error
+/// comes back, and a replay, which needs no room, still works.
+fn too_full_to_map(block_size: i64, free: u64) -> bool {
+    block_size < 4096 && free < 256 * 1024
 }
 
 /// Checks the store's file. `Ok(false)`: it isn't there.
@@ -116,6 +129,13 @@ mod tests {
         ] {
             assert_eq!(network_name(magic), name, "{magic:#x}");
         }
+    }
+
+    #[test]
+    fn small_blocks_on_a_full_disk_are_refused() {
+        assert!(too_full_to_map(1024, 0));
+        assert!(!too_full_to_map(1024, 1 << 20));
+        assert!(!too_full_to_map(4096, 0));
     }
 
     #[test]

@@ -34,14 +34,15 @@ pub(super) fn open(location: &Location) -> Result<Opened, StoreError> {
     if !guard::check_file(&path)? {
         create::create(location, &folder)?;
     }
-    // Whoever makes the write-ahead log anew (another program may have removed it on closing) must sync its name too:
-    // a claim that is synced into a file without a name is lost in a power cut.
+    let connected = || {
+        let conn = connect(&path).map_err(|error| from_sqlite(&path, &error))?;
+        let version = check_identity(&conn, &path)?;
+        Ok((conn, version))
+    };
+    // Another program may have removed the write-ahead log on closing.
     let log_missing = !beside(&path, "-wal").exists();
-    let mut conn = connect(&path).map_err(|error| from_sqlite(&path, &error))?;
-    let version = check_identity(&conn, &path)?;
-    if log_missing {
-        create::sync_folder(&folder)?;
-    }
+    let (mut conn, version) =
+        if log_missing { create::with_new_log(location, &folder, connected)? } else { connected()? };
     if version < create::VERSION {
         create::migrate(&mut conn, location)?;
     }

@@ -53,7 +53,7 @@ pub(super) fn list(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<L
     }
     let mut sql = format!(
         "SELECT {}, (SELECT count(*) FROM event WHERE event.claim = claim.id
-                     AND kind IN ('run', 'replay', 'busy', 'held', 'mismatch')) FROM claim",
+                     AND kind IN ('run', 'replay', 'busy', 'held', 'mismatch', 'inside-itself')) FROM claim",
         rows::CLAIM
     );
     if !wanted.is_empty() {
