@@ -65,6 +65,16 @@ impl LockFile {
         Ok(if lock::is_locked_exclusively(&self.file, place.offset)? { Liveness::Alive } else { Liveness::Dead })
     }
 
+    /// Tells whether this process runs under that very attempt: it then has the attempt's open file, inherited through
+    /// all that the command started. The environment may have been cleared on the way (`env -i`, `sudo`).
+    ///
+    /// Read from `/proc/self/fdinfo`, which lists the locks of each open file; no answer there means no.
+    pub fn runs_under(&self, place: LockPlace) -> bool {
+        let infos = std::fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten();
+        let mut texts = infos.filter_map(|info| std::fs::read_to_string(info.path()).ok());
+        place.inode == self.inode && texts.any(|text| text.lines().any(|line| is_lock_at(line, place)))
+    }
+
     /// Sleeps until an attempt's owner has let go or is gone. Tells whether that came before `limit` ran out.
     ///
     /// The lock is shared, so that all who wait wake together, and it is let go at once.
@@ -106,6 +116,14 @@ impl AttemptLock {
     }
 }
 
+/// Reads a line such as `lock: 1: OFDLCK  ADVISORY  WRITE -1 fe:00:1234 77 77`.
+fn is_lock_at(line: &str, place: LockPlace) -> bool {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [_, _, "OFDLCK", _, "WRITE", _, file, start, _] = fields[..] else { return false };
+    let inode = file.rsplit(':').next().unwrap_or_default();
+    start.parse() == Ok(place.offset) && inode.parse() == Ok(place.inode)
+}
+
 fn random_offset() -> io::Result<i64> {
     let random = getrandom::u64().map_err(io::Error::from)?;
     // 62 bits, and never 0: byte 0 is the writers' queue.
@@ -131,6 +149,18 @@ mod tests {
         let place = attempt.place();
         attempt.release().expect("release");
         assert_eq!(b.test(place).expect("test"), Liveness::Dead);
+    }
+
+    #[test]
+    fn who_has_the_open_file_runs_under_the_attempt() {
+        let (_folder, a, b) = two();
+        let attempt = b.take().expect("a byte");
+        assert!(a.runs_under(attempt.place()), "as if inherited: this process has that open file");
+        let other = LockPlace { offset: attempt.place().offset ^ 2, ..attempt.place() };
+        assert!(!a.runs_under(other));
+        let place = attempt.place();
+        attempt.release().expect("release");
+        assert!(!a.runs_under(place));
     }
 
     #[test]

@@ -82,6 +82,13 @@ fn no_home_is_refused_unless_a_store_is_named() {
 }
 
 #[test]
+fn a_state_home_alone_is_enough() {
+    let env = TestEnv::new();
+    env.run("t").no_var("HOME").script("true").answer().exits(0);
+    assert!(env.store().is_file());
+}
+
+#[test]
 fn a_folder_that_is_missing_is_refused_and_not_made() {
     let env = TestEnv::new();
     let store = env.file("mistyped/idem.db");
@@ -252,7 +259,7 @@ fn a_lock_file_that_can_not_be_opened_runs_nothing() {
     let lock = env.beside_store("-lock");
     fs::remove_file(&lock).expect("the lock file");
     fs::create_dir(&lock).expect("a folder in its place");
-    refused_call(&env, env.run("t")).says("idem.db-lock");
+    refused_call(&env, env.run("t")).says("lock");
 }
 
 #[test]

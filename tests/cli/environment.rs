@@ -68,3 +68,31 @@ fn params_from_stdin_leave_none_for_the_command() {
     call().answer().exits(0).prints("end\n").is_a_replay();
     env.run("t").params(r#"{"a":1}"#).script("cat; echo end").answer().exits(0).is_a_replay();
 }
+
+#[test]
+fn the_command_gets_the_callers_signals_as_they_were() {
+    let env = TestEnv::new();
+    let ask = "grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    // The C library keeps signals of its own from 32 on.
+    let usual = |answer: &Answer| -> Vec<u64> {
+        let masks = answer.exits(0).text();
+        let masks = masks.split_whitespace().skip(1).step_by(2);
+        masks.map(|mask| u64::from_str_radix(mask, 16).expect("a mask") & 0x7fff_ffff).collect()
+    };
+    let direct = env.idem([] as [&str; 0]).under(["sh", "-c", ask]).answer();
+    assert_eq!(usual(&env.run("t").script(ask).answer()), usual(&direct));
+    env.run("pipe").script("yes | head -n 1").answer().exits(0).prints("y\n").says_exactly("");
+    // Who calls idem in the background of an old shell ignores interrupts, and so does the command then.
+    let ignoring = ["sh", "-c", "trap '' INT; exec \"$0\" \"$@\""];
+    let ignored = env.run("ignoring").script("kill -INT $$; echo alive").under(ignoring).answer();
+    ignored.exits(0).prints("alive\n");
+}
+
+#[test]
+fn of_the_store_the_command_inherits_the_lock_and_nothing_else() {
+    let env = TestEnv::new();
+    let answer = env.run("t").script("for file in /proc/$$/fd/*; do readlink $file; done; true").answer();
+    let text = answer.exits(0).text();
+    let inherited: Vec<&str> = text.lines().filter(|file| file.contains("idem.db")).collect();
+    assert_eq!(inherited, [env.beside_store("-lock").to_string_lossy()], "{answer}");
+}

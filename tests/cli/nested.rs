@@ -10,18 +10,18 @@ fn nested(tool: &str, command: &str) -> String {
 }
 
 /// A script that runs itself under idem, once, and reports how that ended.
-fn in_itself(tool: &str) -> String {
+fn in_itself(idem_run: &str, tool: &str) -> String {
     // The inner call has the very arguments of the outer one, so that this isn't a matter of another command.
     format!(
         "echo run >> runs; if [ -e inner ]; then exit 0; fi; touch inner; \
-         {IDEM} run --who agent --conv c1 --tool {tool} -- sh -c \"$0\" \"$0\"; echo inner exit $?"
+         {idem_run} --who agent --conv c1 --tool {tool} -- sh -c \"$0\" \"$0\"; echo inner exit $?"
     )
 }
 
 #[test]
 fn the_same_call_inside_itself_is_an_error_at_once() {
     let env = TestEnv::new();
-    let script = in_itself("t");
+    let script = in_itself(&format!("{IDEM} run"), "t");
     let answer = env.run("t").command(["sh", "-c", &script, &script]).answer();
     answer.exits(0).prints("inner exit 125\n").says("inside itself").says("nothing was run");
     assert_eq!(env.runs(), 1);
@@ -45,6 +45,17 @@ fn a_call_two_levels_inside_itself_is_an_error_as_well() {
     let middle = nested("b", &format!("sh -c '{inner}'"));
     let answer = env.run("a").script(&middle).answer();
     answer.exits(0).prints("inner exit 125\n").says("inside itself");
+}
+
+#[test]
+fn a_cleared_environment_does_not_hide_that_a_call_is_inside_itself() {
+    let env = TestEnv::new();
+    // The inner idem is told nothing, but it has inherited the lock of the claim that it would wait for, for ever.
+    let cleared = "env -i HOME=\"$HOME\" XDG_STATE_HOME=\"$XDG_STATE_HOME\"";
+    let script = in_itself(&format!("{cleared} {IDEM} run --wait 1s"), "t");
+    let answer = env.run("t").command(["sh", "-c", &script, &script]).answer();
+    answer.exits(0).prints("inner exit 125\n").says("inside itself").says("nothing was run");
+    assert_eq!(env.runs(), 1);
 }
 
 #[test]

@@ -227,32 +227,40 @@ fn a_daemon_of_a_killed_idem_still_counts_as_its_command() {
     call().answer().exits(121);
 }
 
+/// The process id and the start time of a process, as the store has them for people to read.
+fn recorded_as(pid: u32) -> (String, String) {
+    let fields = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let start = fields.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19));
+    (format!("[{pid}]"), format!("start {},", start.unwrap_or("1")))
+}
+
 #[test]
 fn no_age_and_no_process_id_makes_a_living_claim_free_or_a_dead_one_busy() {
     let env = TestEnv::new();
-    let gate = Gate::new(&env, "gate");
+    let _gate = Gate::new(&env, "gate");
     let call = || env.run("t").counting(AT_THE_GATE);
     let owner = call().start();
     owner.command();
-    // The clock jumps by thirty years, and the recorded process is not there: the lock says that the owner lives.
-    let columns = env.rows("SELECT name FROM pragma_table_info('claim')");
-    let of_time: Vec<&String> = columns.iter().filter(|name| name.ends_with("_at")).collect();
-    let of_process: Vec<&String> = columns.iter().filter(|name| name.contains("pid")).collect();
-    assert!(!of_time.is_empty() && !of_process.is_empty(), "times and a process id are recorded: {columns:?}");
-    for column in &of_time {
-        env.tamper(&format!("UPDATE claim SET {column} = 1 WHERE {column} IS NOT NULL"));
-    }
-    for column in &of_process {
-        env.tamper(&format!("UPDATE claim SET {column} = 4194304"));
-    }
+    let (mut pid, mut start) = recorded_as(owner.pid().unsigned_abs());
+    let mut claim_to_be_of = |other: u32| {
+        let (new_pid, new_start) = recorded_as(other);
+        let set = format!(
+            "owner = replace(owner, '{pid}', '{new_pid}'), process = replace(process, '{start}', '{new_start}')"
+        );
+        env.tamper(&format!("UPDATE claim SET {set}"));
+        let kept =
+            format!("SELECT count(*) FROM claim WHERE instr(owner, '{new_pid}') AND instr(process, '{new_start}')");
+        assert_eq!(env.rows(&kept), ["1"], "the store tells of {new_pid} {new_start}");
+        (pid, start) = (new_pid, new_start);
+    };
+    // The clock jumps by fifty years, and the recorded process is not there: the lock says that the owner lives.
+    env.tamper("UPDATE claim SET created_at = 1");
+    claim_to_be_of(4_194_304);
     call().args(["--no-wait"]).answer().exits(120);
-    // The recorded process is a living one, init itself: the lock says that the owner is dead.
-    for column in &of_process {
-        env.tamper(&format!("UPDATE claim SET {column} = 1"));
-    }
+    // The recorded process is a living one, this very test: the lock says that the owner is dead.
+    claim_to_be_of(std::process::id());
     kill_both(owner);
     call().args(["--no-wait"]).answer().exits(121);
-    gate.open();
     assert_eq!(env.runs(), 1);
 }
 

@@ -303,6 +303,7 @@ pub(crate) fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
         assert_eq!(store.finish(id, &failed(), &rest).expect("finishing works"), Finished::Late(to));
         let claim = get(&mut store, id);
         assert_eq!((claim.state, claim.reason), (to, Some(reason)), "a person's word stands");
+        assert_eq!(claim.exit_code, (to == State::Cleared).then_some(3), "told where nothing was stated");
         assert_eq!(kinds(&mut store, &format!("{to}-late")).last(), Some(&EventKind::LateOutcome));
     }
 }

@@ -282,10 +282,7 @@ impl Arrival<'_> {
         } else {
             Liveness::Dead
         };
-        let encloses_arrival = match self.enclosing {
-            Some(enclosing) if running => self.store.encloses(claim.id, enclosing)?,
-            _ => false,
-        };
+        let encloses_arrival = running && owner == Liveness::Alive && self.is_under(claim)?;
         Ok(Holder {
             state: claim.state,
             effect: claim.effect,
@@ -293,6 +290,16 @@ impl Arrival<'_> {
             encloses_arrival,
             owner,
         })
+    }
+
+    /// Tells whether the command of a running claim started this arrival, directly or through steps.
+    fn is_under(&mut self, claim: &Claim) -> anyhow::Result<bool> {
+        if let Some(enclosing) = self.enclosing
+            && self.store.encloses(claim.id, enclosing)?
+        {
+            return Ok(true);
+        }
+        Ok(self.locks()?.runs_under(claim.lock))
     }
 
     fn change(&self, to: State, reason: crate::domain::claim::Reason, outcome: Outcome, kind: EventKind) -> Transition {

@@ -70,7 +70,7 @@ impl SqliteStore {
         let failed = |doing| move |error: io::Error| (doing, error);
         if self.queue.is_none() {
             let opened = Queue::open(&self.lock_path).map_err(failed("opening the lock file"));
-            self.queue = Some(opened.map_err(|(doing, error)| from_io(&self.path, doing, &error))?);
+            self.queue = Some(opened.map_err(|(doing, error)| from_io(&self.lock_path, doing, &error))?);
         }
         let turn = self.queue.as_ref().map(Queue::turn).transpose();
         let _turn = turn.map_err(|error| from_io(&self.path, "waiting for the turn to write", &error))?;

@@ -113,6 +113,12 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
         insert_event(tx, id, at, kind, &finish.actor, Some(&detail))?;
         return Ok(Finished::Recorded);
     }
+    // A cleared row has no result of its own yet: what is known now is told there. A stated result stays.
+    tx.execute(
+        "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = ?4 WHERE id = ?1 AND state = 'cleared' AND exit_code IS NULL
+                          AND signal IS NULL",
+        params![id, finish.exit_code, finish.signal, finish.ended.outcome.as_str()],
+    )?;
     let claim = get(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     insert_event(tx, id, at, EventKind::LateOutcome, &finish.actor, Some(&detail))?;
     Ok(Finished::Late(claim.state))
