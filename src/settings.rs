@@ -1,5 +1,7 @@
 //! Flag > environment > default, and the paths that follow from them.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
@@ -53,7 +55,7 @@ pub fn enclosing_claim(location: &Location) -> Option<ClaimId> {
 
 /// Returns who this process is: for people to read, never for deciding.
 pub fn owner() -> Owner {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = read_small("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let process = format!("start {}, boot {}", process_start().unwrap_or(0), boot.trim());
     Owner { actor: actor(), process }
 }
@@ -71,6 +73,13 @@ fn user() -> String {
 
 /// Field 22 of `/proc/self/stat`, in clock ticks since the boot. The name before it may contain anything.
 fn process_start() -> Option<i64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let stat = read_small("/proc/self/stat")?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Reads a small file of the kernel's by one call: these have no size that a reader could know before.
+fn read_small(path: &str) -> Option<String> {
+    let mut bytes = [0; 1024];
+    let count = File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..count]).into_owned())
 }

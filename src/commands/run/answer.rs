@@ -34,6 +34,12 @@ pub(super) enum Tone {
 }
 
 impl Answer {
+    /// Answers an owner whose output has said it all.
+    pub(super) fn silent(code: u8) -> Answer {
+        let words = Words { message: String::new(), hint: None };
+        Answer { code, envelope: Envelope::default(), words, tone: Tone::Silent }
+    }
+
     /// Answers an owner whose command ran and whose end is recorded.
     pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, finished: Finished) -> Answer {
         use crate::domain::claim::State;

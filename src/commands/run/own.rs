@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::record::Recorder;
 use super::{Answer, Arrival};
-use crate::domain::claim::{Chunk, ClaimId};
+use crate::domain::claim::{Chunk, ClaimId, State};
 use crate::domain::end::{End, EndTerms, judge_end};
 use crate::domain::store::{Finish, Finished, Store, StoreError};
 use crate::exit;
@@ -91,11 +91,16 @@ fn record(arrival: &mut Arrival<'_>, owned: Owned, ended: Ended) -> anyhow::Resu
         actor: arrival.actor.clone(),
     };
     let code = status(ended.end);
+    // The usual end costs no look at the row: its output has been passed on, and that is all that the caller wants.
+    let nothing_to_say = finish.ended.state == State::Completed && !arrival.wants_output;
     let finished = finish_or_drop_output(arrival.store.as_mut(), owned.id, finish, &ended.rest);
     match finished {
-        Ok(finished) => {
+        Ok((finished, missing)) => {
             // Let go only now: whoever sees the lock free must see the outcome.
             let _ = owned.lock.release();
+            if nothing_to_say && !missing && finished == Finished::Recorded {
+                return Ok(Answer::silent(code));
+            }
             Ok(match arrival.store.get(owned.id) {
                 Ok(Some(claim)) => {
                     let words = match finished {
@@ -115,16 +120,19 @@ fn record(arrival: &mut Arrival<'_>, owned: Owned, ended: Ended) -> anyhow::Resu
     }
 }
 
-/// Records the end, if need be without the rest of the output: of the two the outcome is what nobody can look up.
+/// Records the end, if need be without the rest of the output: of the two the outcome is what nobody can look up. Tells
+/// whether output is missing.
 fn finish_or_drop_output(
     store: &mut dyn Store,
     id: ClaimId,
     finish: Finish,
     rest: &[Chunk],
-) -> Result<Finished, StoreError> {
+) -> Result<(Finished, bool), StoreError> {
     match store.finish(id, &finish, rest) {
-        Err(StoreError::Full(_)) if !rest.is_empty() => store.finish(id, &Finish { truncated: true, ..finish }, &[]),
-        other => other,
+        Err(StoreError::Full(_)) if !rest.is_empty() => {
+            Ok((store.finish(id, &Finish { truncated: true, ..finish }, &[])?, true))
+        }
+        finished => Ok((finished?, finish.truncated)),
     }
 }
 

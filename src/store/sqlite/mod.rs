@@ -116,6 +116,7 @@ impl Store for SqliteStore {
     }
 
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError> {
+        self.read(write::prepare_claim)?;
         self.write(|tx| write::claim(tx, new))
     }
 
@@ -128,6 +129,7 @@ impl Store for SqliteStore {
     }
 
     fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError> {
+        self.read(write::prepare_finish)?;
         self.write(|tx| {
             write::append_output(tx, id, rest)?;
             write::finish(tx, id, finish)
@@ -145,6 +147,7 @@ impl Store for SqliteStore {
     }
 
     fn upkeep(&mut self) -> Result<(), StoreError> {
+        self.read(write::prepare_finish)?;
         self.take_in_arrivals(false)?;
         let frames = |conn: &Connection| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP);
         let (all, done) = self.read(frames)?;

@@ -28,19 +28,46 @@ pub(super) fn get(conn: &Connection, id: ClaimId) -> rusqlite::Result<Option<Cla
     conn.query_row(&sql, [id], rows::claim).optional()
 }
 
+/// Attempts count the key's spawns: one that never started gives its number back.
+const INSERT_CLAIM: &str =
+    "INSERT INTO claim (key, state, outcome, effect, attempt, who, conv, tool, params, bound, command, parent,
+                   created_at, lock_offset, lock_inode, owner, process)
+VALUES (?1, 'running', 'unknown', ?2,
+        (SELECT 1 + coalesce(max(attempt), 0) FROM claim WHERE key = ?1 AND started = 1),
+        ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+ON CONFLICT (key) WHERE state IN ('running', 'completed', 'held') DO NOTHING
+RETURNING id, attempt";
+
+const INSERT_EVENT: &str = "INSERT INTO event (claim, seq, at, kind, actor, detail)
+VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM event WHERE claim = ?1), ?2, ?3, ?4, ?5)";
+
+const INSERT_OUTPUT: &str = "INSERT INTO output (claim, stream, data) VALUES (?1, ?2, ?3)";
+
+const FINISH: &str =
+    "UPDATE claim SET state = ?2, reason = ?3, outcome = ?4, exit_code = ?5, signal = ?6, truncated = ?7, started = ?8,
+                 finished_at = ?9
+WHERE id = ?1 AND (state = 'running' OR (state = 'held' AND reason IN ('interrupted', 'owner-lost')))";
+
+/// Prepares what a claim needs, before the turn in the queue: nobody should wait for somebody else's parser.
+pub(super) fn prepare_claim(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare_cached(INSERT_CLAIM)?;
+    conn.prepare_cached(INSERT_EVENT).map(|_| ())
+}
+
+/// The same for an end.
+pub(super) fn prepare_finish(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare_cached(INSERT_OUTPUT)?;
+    conn.prepare_cached(INSERT_EVENT)?;
+    conn.prepare_cached(FINISH).map(|_| ())
+}
+
 /// Inserts a claim unless its key is held, with the event of its run.
 pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Claimed> {
     let at = now();
-    // The unique index is the arbiter. Attempts count the key's spawns: one that never started gives its number back.
+    // The unique index is the arbiter.
     let inserted = tx
+        .prepare_cached(INSERT_CLAIM)?
         .query_row(
-            "INSERT INTO claim (key, state, outcome, effect, attempt, who, conv, tool, params, bound, command, parent,
-                                created_at, lock_offset, lock_inode, owner, process)
-             VALUES (?1, 'running', 'unknown', ?2,
-                     (SELECT 1 + coalesce(max(attempt), 0) FROM claim WHERE key = ?1 AND started = 1),
-                     ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-             ON CONFLICT (key) WHERE state IN ('running', 'completed', 'held') DO NOTHING
-             RETURNING id, attempt",
             params![
                 new.key.to_string(),
                 new.effect.as_str(),
@@ -70,7 +97,7 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
 
 /// Appends output.
 pub(super) fn append_output(tx: &Transaction<'_>, id: ClaimId, chunks: &[Chunk]) -> rusqlite::Result<()> {
-    let mut insert = tx.prepare_cached("INSERT INTO output (claim, stream, data) VALUES (?1, ?2, ?3)")?;
+    let mut insert = tx.prepare_cached(INSERT_OUTPUT)?;
     for chunk in chunks {
         let stream = match chunk.stream {
             Stream::Stdout => 1,
@@ -87,22 +114,17 @@ pub(super) fn append_output(tx: &Transaction<'_>, id: ClaimId, chunks: &[Chunk])
 /// thought dead or lost. What a person decided stands; the outcome then goes to the row's history.
 pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusqlite::Result<Finished> {
     let at = now();
-    let changed = tx.execute(
-        "UPDATE claim SET state = ?2, reason = ?3, outcome = ?4, exit_code = ?5, signal = ?6, truncated = ?7, started = ?8,
-                          finished_at = ?9
-         WHERE id = ?1 AND (state = 'running' OR (state = 'held' AND reason IN ('interrupted', 'owner-lost')))",
-        params![
-            id,
-            finish.ended.state.as_str(),
-            finish.ended.reason.as_str(),
-            finish.ended.outcome.as_str(),
-            finish.exit_code,
-            finish.signal,
-            finish.truncated,
-            finish.started,
-            at.0,
-        ],
-    )?;
+    let changed = tx.prepare_cached(FINISH)?.execute(params![
+        id,
+        finish.ended.state.as_str(),
+        finish.ended.reason.as_str(),
+        finish.ended.outcome.as_str(),
+        finish.exit_code,
+        finish.signal,
+        finish.truncated,
+        finish.started,
+        at.0,
+    ])?;
     let detail = end_detail(finish);
     if changed == 1 {
         let kind = match finish.ended.state {
@@ -169,10 +191,6 @@ pub(super) fn insert_event(
     actor: &str,
     detail: Option<&str>,
 ) -> rusqlite::Result<()> {
-    tx.prepare_cached(
-        "INSERT INTO event (claim, seq, at, kind, actor, detail)
-         VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM event WHERE claim = ?1), ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![id, at.0, kind.as_str(), actor, detail])?;
+    tx.prepare_cached(INSERT_EVENT)?.execute(params![id, at.0, kind.as_str(), actor, detail])?;
     Ok(())
 }
