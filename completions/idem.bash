@@ -105,7 +105,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__key)
-            opts="-h --who --conv --tool --params --occurrence --explain --store --color --help"
+            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --explain --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -128,6 +128,18 @@ _idem() {
                     return 0
                     ;;
                 --occurrence)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind-env)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ignore-param)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -227,7 +239,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__run)
-            opts="-h --who --conv --tool --params --occurrence --external --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --wait --no-wait --allow-command-change --json --status-file --quiet --store --color --help"
+            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --external --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --timeout --kill-after --stdin --subst --wait --no-wait --allow-command-change --max-output --no-record-output --redact --json --status-file --quiet --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -253,6 +265,18 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --bind-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bind-env)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ignore-param)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --landed-exit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -261,7 +285,27 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kill-after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stdin)
+                    COMPREPLY=($(compgen -W "inherit null" -- "${cur}"))
+                    return 0
+                    ;;
                 --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --redact)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

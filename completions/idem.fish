@@ -41,19 +41,32 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversat
 complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l occurrence -d 'The same call, meant N times: 2 for the second time it is wanted [default: 1]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l bind-file -d 'Make a file\'s content part of the key (may be given again)' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l bind-env -d 'Make an environment variable part of the key (may be given again)' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l ignore-param -d 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l landed-exit -d 'Exit codes that mean: it landed, such as 3 or 6,7,10-19' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l not-landed-exit -d 'Exit codes that mean: it did not land, and may be run again' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l timeout -d 'How long the command may run, such as 30s: then SIGTERM to all that it started, and exit 124' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l kill-after -d 'How long after SIGTERM comes SIGKILL [default: 10s]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l stdin -d 'The command\'s standard input' -r -f -a "inherit\t'idem\'s own'
+null\t'Nothing'"
 complete -c idem -n "__fish_idem_using_subcommand run" -l wait -d 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l max-output -d 'How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l redact -d 'Hide a member of the params in the record, such as /card/number (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l status-file -d 'Write the same JSON to a file; standard output stays the command\'s' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand run" -l bind-stdin -d 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
+complete -c idem -n "__fish_idem_using_subcommand run" -l bind-cwd -d 'Make the current folder part of the key'
 complete -c idem -n "__fish_idem_using_subcommand run" -l external -d 'The write goes to a target of its own: a failure may come after it landed, and is held'
 complete -c idem -n "__fish_idem_using_subcommand run" -l keep-failure -d 'A failure of a local command is final too, and is replayed'
 complete -c idem -n "__fish_idem_using_subcommand run" -l rerun-if-interrupted -d 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
+complete -c idem -n "__fish_idem_using_subcommand run" -l subst -d 'Replace {idem.key}, {idem.uuid}, {idem.short}, {idem.id} and {idem.attempt} in the command\'s arguments'
 complete -c idem -n "__fish_idem_using_subcommand run" -l no-wait -d 'Don\'t wait for a running owner: exit 120 at once'
 complete -c idem -n "__fish_idem_using_subcommand run" -l allow-command-change -d 'Answer for this key whatever its command line; for commands that carry a temporary file\'s name, say'
+complete -c idem -n "__fish_idem_using_subcommand run" -l no-record-output -d 'Record no output: a replay then gives the exit status alone'
 complete -c idem -n "__fish_idem_using_subcommand run" -l json -d 'Print one line of JSON instead of the command\'s output'
 complete -c idem -n "__fish_idem_using_subcommand run" -l quiet -d 'No notes on standard error, replay marks included; errors are still said'
 complete -c idem -n "__fish_idem_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -62,10 +75,15 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l conv -d 'The conversat
 complete -c idem -n "__fish_idem_using_subcommand key" -l tool -d 'The tool\'s name' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l occurrence -d 'The same call, meant N times: 2 for the second time it is wanted [default: 1]' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l bind-file -d 'Make a file\'s content part of the key (may be given again)' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l bind-env -d 'Make an environment variable part of the key (may be given again)' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l ignore-param -d 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand key" -l bind-stdin -d 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
+complete -c idem -n "__fish_idem_using_subcommand key" -l bind-cwd -d 'Make the current folder part of the key'
 complete -c idem -n "__fish_idem_using_subcommand key" -l explain -d 'Print the canonical text that is hashed, too'
 complete -c idem -n "__fish_idem_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand list" -l state -d 'Only claims in this state (may be given again)' -r

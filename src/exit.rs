@@ -15,6 +15,8 @@ pub const BUSY: u8 = 120;
 pub const HELD: u8 = 121;
 /// This key was claimed by another command.
 pub const MISMATCH: u8 = 122;
+/// `--timeout` ended the command.
+pub const TIMEOUT: u8 = 124;
 /// idem's own error; for `run` wrong usage too.
 pub const OWN: u8 = 125;
 /// The command can't be executed.

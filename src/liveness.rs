@@ -111,7 +111,7 @@ impl AttemptLock {
     }
 
     /// Lets go, for every process that inherited the lock: a daemon left behind can't keep a finished claim busy.
-    pub fn release(self) -> io::Result<()> {
+    pub fn release(&self) -> io::Result<()> {
         lock::unlock(&self.file, self.place.offset)
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use hands::{ClearArgs, ListArgs, ResolveArgs, ShowArgs, Verdict, Which};
-pub use run::{Identity, KeyArgs, RunArgs};
+pub use run::{Identity, KeyArgs, RunArgs, Stdin};
 
 /// Runs a command at most once per call: claims before acting, replays on repeat, holds what nobody knows.
 #[derive(Parser, Debug)]

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::run::duration;
-use super::{Color, Global, Identity, KeyArgs, Parsed, RunArgs, Verb};
+use super::{Color, Global, Identity, KeyArgs, Parsed, RunArgs, Stdin, Verb};
 
 /// Parses `idem run …` or `idem key …` in their plain spelling; `None`: leave it to clap.
 pub(super) fn parse(args: &[OsString]) -> Option<Parsed> {
@@ -26,9 +26,7 @@ pub(super) fn parse(args: &[OsString]) -> Option<Parsed> {
                 read_run(name, &mut rest, &mut run, &mut global)?;
             }
             run.command = rest.cloned().collect();
-            let conflict =
-                (run.external && (run.keep_failure || run.rerun_if_interrupted)) || (run.wait.is_some() && run.no_wait);
-            if run.command.is_empty() || conflict {
+            if run.command.is_empty() || conflict(&run) {
                 return None;
             }
             complete(&mut run.identity);
@@ -55,6 +53,14 @@ pub(super) fn parse(args: &[OsString]) -> Option<Parsed> {
     Some(Parsed { global, verb })
 }
 
+/// Tells whether options exclude each other or lack one that they need.
+fn conflict(run: &RunArgs) -> bool {
+    (run.external && (run.keep_failure || run.rerun_if_interrupted))
+        || (run.wait.is_some() && run.no_wait)
+        || (run.max_output.is_some() && run.no_record_output)
+        || (run.kill_after.is_some() && run.timeout.is_none())
+}
+
 type Rest<'a> = std::slice::Iter<'a, OsString>;
 
 fn read_run(name: &str, rest: &mut Rest<'_>, run: &mut RunArgs, global: &mut Global) -> Option<()> {
@@ -64,6 +70,16 @@ fn read_run(name: &str, rest: &mut Rest<'_>, run: &mut RunArgs, global: &mut Glo
         "--not-landed-exit" => set(&mut run.not_landed_exit, text(rest)?.parse().ok()?),
         "--keep-failure" => flag(&mut run.keep_failure),
         "--rerun-if-interrupted" => flag(&mut run.rerun_if_interrupted),
+        "--timeout" => set(&mut run.timeout, duration(text(rest)?).ok()?),
+        "--kill-after" => set(&mut run.kill_after, duration(text(rest)?).ok()?),
+        "--stdin" if run.stdin == Stdin::Inherit => {
+            run.stdin = if text(rest)? == "null" { Stdin::Null } else { return None };
+            Some(())
+        }
+        "--subst" => flag(&mut run.subst),
+        "--max-output" => set(&mut run.max_output, text(rest)?.parse().ok()?),
+        "--no-record-output" => flag(&mut run.no_record_output),
+        "--redact" => push(&mut run.redact, text(rest)?.parse().ok()?),
         "--wait" => set(&mut run.wait, duration(text(rest)?).ok()?),
         "--no-wait" => flag(&mut run.no_wait),
         "--allow-command-change" => flag(&mut run.allow_command_change),
@@ -85,6 +101,11 @@ fn read_common(name: &str, rest: &mut Rest<'_>, identity: &mut Identity, global:
             Some(())
         }
         "--occurrence" => set(&mut identity.occurrence, text(rest)?.parse().ok().filter(|&number| number > 0)?),
+        "--bind-stdin" => flag(&mut identity.bind_stdin),
+        "--bind-file" => push(&mut identity.bind_file, value(rest)?),
+        "--bind-env" => push(&mut identity.bind_env, value(rest)?),
+        "--bind-cwd" => flag(&mut identity.bind_cwd),
+        "--ignore-param" => push(&mut identity.ignore_param, text(rest)?.parse().ok()?),
         "--store" => set(&mut global.store, PathBuf::from(filled(rest)?)),
         _ => None,
     }
@@ -106,6 +127,12 @@ fn from_env(name: &str) -> Option<OsString> {
 /// Sets an option that isn't set yet.
 fn set<T>(option: &mut Option<T>, value: T) -> Option<()> {
     option.is_none().then(|| *option = Some(value))
+}
+
+/// Adds to an option that may be given again.
+fn push<T>(option: &mut Vec<T>, value: T) -> Option<()> {
+    option.push(value);
+    Some(())
 }
 
 fn flag(flag: &mut bool) -> Option<()> {
@@ -149,8 +176,13 @@ mod tests {
     fn sample(option: &str) -> &'static str {
         match option {
             "landed-exit" | "not-landed-exit" => "6,10-19",
-            "wait" => "90s",
+            "wait" | "timeout" => "90s",
+            // It needs another one.
+            "kill-after" => "90s --timeout 1s",
             "occurrence" => "2",
+            "stdin" => "null",
+            "max-output" => "7MiB",
+            "redact" | "ignore-param" => "/a",
             _ => "x",
         }
     }
@@ -209,7 +241,8 @@ mod tests {
             line in prop::collection::vec(prop::sample::select(vec![
                 "--who", "--conv", "--tool", "--params", "--occurrence", "--store", "--external", "--landed-exit",
                 "--not-landed-exit", "--keep-failure", "--rerun-if-interrupted", "--wait", "--no-wait", "--json",
-                "--status-file", "--quiet", "--allow-command-change", "--explain", "--", "-", "", "a", "{}", "-1", "6", "5s",
+                "--status-file", "--timeout", "--kill-after", "--stdin", "null", "inherit", "--max-output", "--redact",
+                "--no-record-output", "--subst", "--bind-file", "--bind-env", "--bind-stdin", "--ignore-param", "/a", "--quiet", "--allow-command-change", "--explain", "--", "-", "", "a", "{}", "-1", "6", "5s",
                 "--json=true", "0", "-x", "@f",
             ]), 0..9),
         ) {

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::domain::codes::ExitCodes;
+use crate::domain::pointer::Pointer;
+use crate::domain::size::Size;
 
 /// What follows the options in `idem run --help`.
 pub(super) const AFTER_HELP: &str = "\
@@ -14,6 +16,7 @@ Exit status: the command's own (128+N for a signal N), on the first run and on e
   120  busy: the owner is still running (--no-wait, or the wait ran out)
   121  held: the outcome is unknown, nothing was run
   122  mismatch: this key was claimed by another command
+  124  --timeout ended the command
   125  idem's own error or wrong usage; nothing was run (or, said loudly: it ran and could not be recorded)
   126  the command can't be executed; 127: it was not found; the claim is released
 
@@ -39,6 +42,31 @@ pub struct Identity {
     /// The same call, meant N times: 2 for the second time it is wanted [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Identity")]
     pub occurrence: Option<u64>,
+    /// Make all of standard input part of the key, and give it to the command (at most 1 GiB)
+    #[arg(long, help_heading = "Identity")]
+    pub bind_stdin: bool,
+    /// Make a file's content part of the key (may be given again)
+    #[arg(long, value_name = "PATH", help_heading = "Identity")]
+    pub bind_file: Vec<OsString>,
+    /// Make an environment variable part of the key (may be given again)
+    #[arg(long, value_name = "NAME", help_heading = "Identity")]
+    pub bind_env: Vec<OsString>,
+    /// Make the current folder part of the key
+    #[arg(long, help_heading = "Identity")]
+    pub bind_cwd: bool,
+    /// Leave a volatile member of the params out of the key, such as /request_id (may be given again)
+    #[arg(long, value_name = "POINTER", help_heading = "Identity")]
+    pub ignore_param: Vec<Pointer>,
+}
+
+/// Where the command's standard input comes from.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stdin {
+    /// idem's own.
+    #[default]
+    Inherit,
+    /// Nothing.
+    Null,
 }
 
 /// Arguments of `idem key`.
@@ -75,6 +103,19 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "external", help_heading = "Effect")]
     pub rerun_if_interrupted: bool,
 
+    /// How long the command may run, such as 30s: then SIGTERM to all that it started, and exit 124
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Command")]
+    pub timeout: Option<Duration>,
+    /// How long after SIGTERM comes SIGKILL [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "timeout", help_heading = "Command")]
+    pub kill_after: Option<Duration>,
+    /// The command's standard input
+    #[arg(long, value_name = "FROM", value_enum, default_value_t = Stdin::Inherit, help_heading = "Command")]
+    pub stdin: Stdin,
+    /// Replace {idem.key}, {idem.uuid}, {idem.short}, {idem.id} and {idem.attempt} in the command's arguments
+    #[arg(long, help_heading = "Command")]
+    pub subst: bool,
+
     /// How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "no_wait", help_heading = "Waiting")]
     pub wait: Option<Duration>,
@@ -85,6 +126,15 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Waiting")]
     pub allow_command_change: bool,
 
+    /// How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Output")]
+    pub max_output: Option<Size>,
+    /// Record no output: a replay then gives the exit status alone
+    #[arg(long, conflicts_with = "max_output", help_heading = "Output")]
+    pub no_record_output: bool,
+    /// Hide a member of the params in the record, such as /card/number (may be given again)
+    #[arg(long, value_name = "POINTER", help_heading = "Output")]
+    pub redact: Vec<Pointer>,
     /// Print one line of JSON instead of the command's output
     #[arg(long, help_heading = "Output")]
     pub json: bool,

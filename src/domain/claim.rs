@@ -230,8 +230,8 @@ pub struct Claim {
     pub exit_code: Option<i32>,
     /// The number of the signal that ended the command, where one did.
     pub signal: Option<i32>,
-    /// Whether output is missing from the record.
-    pub truncated: bool,
+    /// How many bytes of output are missing from the record.
+    pub missing: i64,
     /// When it was claimed.
     pub created_at: Timestamp,
     /// When its end was recorded.

@@ -10,6 +10,11 @@ pub enum End {
     Exited(i32),
     /// This signal ended the command.
     Signaled(i32),
+    /// Its time limit ended it; the signal of its end, where it was one.
+    TimedOut {
+        /// What it was at last: SIGTERM, SIGKILL, or none where it exited by itself after SIGTERM.
+        signal: Option<i32>,
+    },
     /// The command never started.
     NotStarted,
 }
@@ -47,6 +52,8 @@ pub fn judge_end(terms: &EndTerms, end: End) -> Ended {
         End::Exited(code) if terms.not_landed_exit.contains(code) => released(Reason::NotLandedExit),
         End::Exited(_) => failed(terms, Reason::Exit),
         End::Signaled(_) => failed(terms, Reason::Signal),
+        // Whatever it exited with afterwards: it was told to end before it had said so.
+        End::TimedOut { .. } => failed(terms, Reason::Timeout),
     }
 }
 
@@ -102,6 +109,12 @@ mod tests {
             (End::Exited(1), (Released, NotLanded, Reason::Exit), (Held, Unknown, Reason::Exit)),
             (End::Exited(255), (Released, NotLanded, Reason::Exit), (Held, Unknown, Reason::Exit)),
             (End::Signaled(9), (Released, NotLanded, Reason::Signal), (Held, Unknown, Reason::Signal)),
+            (
+                End::TimedOut { signal: Some(15) },
+                (Released, NotLanded, Reason::Timeout),
+                (Held, Unknown, Reason::Timeout),
+            ),
+            (End::TimedOut { signal: None }, (Released, NotLanded, Reason::Timeout), (Held, Unknown, Reason::Timeout)),
             (End::Signaled(15), (Released, NotLanded, Reason::Signal), (Held, Unknown, Reason::Signal)),
         ];
         for (end, local, external) in table {
@@ -114,7 +127,7 @@ mod tests {
     #[test]
     fn a_kept_failure_is_final_only_where_it_is_known_not_to_have_landed() {
         let kept = |effect| EndTerms { keep_failure: true, ..terms(effect) };
-        for end in [End::Exited(1), End::Signaled(15)] {
+        for end in [End::Exited(1), End::Signaled(15), End::TimedOut { signal: None }] {
             let local = judge_end(&kept(Effect::Local), end);
             assert_eq!((local.state, local.outcome), (State::Completed, Outcome::NotLanded), "{end:?}");
             assert_eq!(judge_end(&kept(Effect::External), end).state, State::Held, "{end:?}");

@@ -9,5 +9,7 @@ pub mod codes;
 pub mod end;
 pub mod event;
 pub mod key;
+pub mod pointer;
+pub mod size;
 pub mod store;
 pub mod timestamp;

@@ -37,8 +37,8 @@ pub struct Finish {
     pub exit_code: Option<i32>,
     /// The signal that ended it, where one did.
     pub signal: Option<i32>,
-    /// Whether output is missing from the record.
-    pub truncated: bool,
+    /// How many bytes of output are missing from the record.
+    pub missing: i64,
     /// Whether the command was started at all; where not, the attempt's number is given again.
     pub started: bool,
     /// Who records it.
@@ -156,6 +156,9 @@ pub trait Store {
 
     /// Does the store's housekeeping, where it is due. Called while nobody waits: as the command runs.
     fn upkeep(&mut self) -> Result<(), StoreError>;
+
+    /// Makes the store's log short again after a large output: the next opening reads all of it.
+    fn shrink(&mut self) -> Result<(), StoreError>;
 
     /// Finds the claim that somebody named.
     fn find(&mut self, claim: &ClaimRef) -> Result<Found, StoreError>;

@@ -1,45 +1,96 @@
 //! idem's own stdout and stderr, as far as they pass the command's output on.
 
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{MsgFlags, send};
+use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::write;
 
 /// Where one stream of the command goes. What can't be passed on is dropped: the command and the record go on.
 #[derive(Debug)]
 pub struct Outlet {
-    fd: Option<BorrowedFd<'static>>,
+    sink: Sink,
+    /// What a slow reader has not taken yet.
+    waiting: Vec<u8>,
     failed: Option<io::Error>,
     open_line: bool,
 }
 
+/// How bytes are written without ever blocking where a reader can be slow.
+#[derive(Debug)]
+enum Sink {
+    /// Nowhere.
+    Closed,
+    /// A file, or a descriptor that can't be had in another way: a write may block.
+    Plain(BorrowedFd<'static>),
+    /// An open file of idem's own for the caller's pipe or terminal. The caller's is left as it is: making *that*
+    /// non-blocking would do so for everybody who shares it.
+    Own(OwnedFd),
+    /// A socket, which has a flag for each write.
+    Socket(BorrowedFd<'static>),
+}
+
 impl Outlet {
-    /// Passes on to this descriptor.
-    pub fn to(fd: BorrowedFd<'static>) -> Outlet {
-        Outlet { fd: Some(fd), failed: None, open_line: false }
+    /// Passes on to this descriptor, and keeps what a slow reader doesn't take: for a running command, whose end, signals
+    /// and time limit must be noticed meanwhile.
+    pub fn live(fd: BorrowedFd<'static>) -> Outlet {
+        Outlet::new(Sink::live(fd))
+    }
+
+    /// Passes on to this descriptor and waits for its reader.
+    pub fn patient(fd: BorrowedFd<'static>) -> Outlet {
+        Outlet::new(Sink::Plain(fd))
     }
 
     /// Passes nothing on.
     pub fn closed() -> Outlet {
-        Outlet { fd: None, failed: None, open_line: false }
+        Outlet::new(Sink::Closed)
     }
 
-    /// Passes bytes on at once, without buffering. After the first failure it does nothing.
+    fn new(sink: Sink) -> Outlet {
+        Outlet { sink, waiting: Vec::new(), failed: None, open_line: false }
+    }
+
+    /// Passes bytes on at once, behind those that still wait. After the first failure it does nothing.
     pub fn pass(&mut self, bytes: &[u8]) {
-        let Some(fd) = self.fd else { return };
-        match write_all(fd, bytes) {
-            Ok(()) => {
-                if let Some(last) = bytes.last() {
-                    self.open_line = *last != b'\n';
-                }
-            }
-            Err(errno) => {
-                self.fd = None;
-                // A reader that went away (`| head -1`) is no failure: it has what it wanted.
-                self.failed = (errno != Errno::EPIPE).then(|| errno.into());
-            }
+        let Some(last) = bytes.last().filter(|_| !matches!(self.sink, Sink::Closed)) else { return };
+        self.open_line = *last != b'\n';
+        if !self.waiting.is_empty() {
+            self.waiting.extend_from_slice(bytes);
+            return;
+        }
+        let written = self.write_some(bytes);
+        if !matches!(self.sink, Sink::Closed) {
+            self.waiting.extend_from_slice(&bytes[written..]);
+        }
+    }
+
+    /// Tries again to pass on what waits.
+    pub fn push(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let written = self.write_some(&waiting);
+        if !matches!(self.sink, Sink::Closed) && written < waiting.len() {
+            self.waiting = waiting;
+            self.waiting.drain(..written);
+        }
+    }
+
+    /// Returns the descriptor to watch for room, while something waits.
+    pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+        if self.waiting.is_empty() { None } else { self.sink.fd() }
+    }
+
+    /// Waits for the reader until nothing waits any more.
+    pub fn drain(&mut self) {
+        while let Some(fd) = self.waits_for() {
+            wait_for_room(fd);
+            self.push();
         }
     }
 
@@ -52,19 +103,109 @@ impl Outlet {
     pub fn failure(&self) -> Option<&io::Error> {
         self.failed.as_ref()
     }
+
+    /// Writes as much as is taken now. Returns how much that was.
+    fn write_some(&mut self, bytes: &[u8]) -> usize {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.sink.write(&bytes[written..]) {
+                Ok(count) => written += count,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => match &self.sink {
+                    // A caller may have left its pipe non-blocking (Node does): wait as a blocking one would.
+                    Sink::Plain(fd) => wait_for_room(fd.as_fd()),
+                    _ => break,
+                },
+                Err(errno) => {
+                    self.sink = Sink::Closed;
+                    // A reader that went away (`| head -1`) is no failure: it has what it wanted.
+                    self.failed = (errno != Errno::EPIPE).then(|| errno.into());
+                    break;
+                }
+            }
+        }
+        written
+    }
 }
 
-fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match write(fd, bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(Errno::EINTR) => {}
-            // A caller may have left its pipe non-blocking (Node does): wait as a blocking one would.
-            Err(Errno::EAGAIN) => {
-                let _ = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
+impl Sink {
+    fn live(fd: BorrowedFd<'static>) -> Sink {
+        let kind = fstat(fd).map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
+        match kind {
+            SFlag::S_IFSOCK => Sink::Socket(fd),
+            SFlag::S_IFIFO => Sink::reopen(fd).map_or(Sink::Plain(fd), Sink::Own),
+            SFlag::S_IFCHR if nix::unistd::isatty(fd).unwrap_or(false) => {
+                Sink::reopen(fd).map_or(Sink::Plain(fd), Sink::Own)
             }
-            Err(errno) => return Err(errno),
+            // A regular file takes what it is given; another open file of it would have an offset of its own.
+            _ => Sink::Plain(fd),
         }
     }
-    Ok(())
+
+    fn reopen(fd: BorrowedFd<'static>) -> Option<OwnedFd> {
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        OpenOptions::new().write(true).custom_flags(flags).open(path).ok().map(OwnedFd::from)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Sink::Closed => None,
+            Sink::Plain(fd) | Sink::Socket(fd) => Some(fd.as_fd()),
+            Sink::Own(fd) => Some(fd.as_fd()),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self {
+            Sink::Closed => Ok(bytes.len()),
+            Sink::Plain(fd) => write(fd, bytes),
+            Sink::Own(fd) => write(fd, bytes),
+            Sink::Socket(fd) => send(fd.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL),
+        }
+    }
+}
+
+fn wait_for_room(fd: BorrowedFd<'_>) {
+    let _ = poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], PollTimeout::NONE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipe() -> (io::PipeReader, BorrowedFd<'static>) {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        // Kept open for the rest of the test's process, as idem's own streams are.
+        let writer: &'static io::PipeWriter = Box::leak(Box::new(writer));
+        (reader, writer.as_fd())
+    }
+
+    #[test]
+    fn a_slow_reader_blocks_nothing_and_gets_everything_in_order() {
+        let (mut reader, fd) = pipe();
+        let mut outlet = Outlet::live(fd);
+        let bytes: Vec<u8> = (0..300_000u32).map(|n| n.to_le_bytes()[1]).collect();
+        outlet.pass(&bytes[..200_000]);
+        outlet.pass(&bytes[200_000..]);
+        assert!(outlet.waits_for().is_some(), "no pipe holds that much");
+        let reading = std::thread::spawn(move || {
+            let mut got = vec![0; 300_000];
+            io::Read::read_exact(&mut reader, &mut got).expect("all of it");
+            got
+        });
+        outlet.drain();
+        assert!(reading.join().expect("no panic") == bytes);
+        assert!(outlet.failure().is_none());
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let (reader, fd) = pipe();
+        let mut outlet = Outlet::live(fd);
+        drop(reader);
+        outlet.pass(b"x");
+        outlet.pass(b"y");
+        assert!(outlet.failure().is_none() && outlet.waits_for().is_none());
+    }
 }

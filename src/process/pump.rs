@@ -1,5 +1,5 @@
-//! The loop between the command's start and its end: passes its output on as it comes, hands it to the recorder, and
-//! notices the end.
+//! The loop between the command's start and its end: passes its output on as it comes, hands it to the recorder, keeps
+//! the time limit, and notices the end.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,10 +8,12 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, read};
 
+use super::limit::{Deadline, Limit};
 use super::outlet::Outlet;
 use super::signals::Signals;
 use crate::domain::claim::Stream;
@@ -20,12 +22,16 @@ use crate::domain::end::End;
 /// How long a process that the command left behind may keep the pipe before idem stops reading from it.
 pub const GRACE: Duration = Duration::from_millis(300);
 
-/// How much is read at once, in bytes.
+/// How much is read at once, in bytes, at first: what a pipe holds.
 const READ_SIZE: usize = 64 * 1024;
+
+/// How much is read at once from a command that fills its pipe, in bytes, and how large its pipe is made.
+const LARGE_READ: usize = 256 * 1024;
+const LARGE_PIPE: i32 = 1024 * 1024;
 
 /// What keeps the output.
 pub trait Recorder {
-    /// Takes bytes that have just been passed on.
+    /// Takes bytes that are just being passed on.
     fn record(&mut self, stream: Stream, bytes: &[u8]);
 
     /// Returns when the next [`Recorder::flush`] is due; `None`: nothing waits for one.
@@ -53,15 +59,18 @@ struct Pipe {
     owed: usize,
 }
 
-/// Runs the loop until the command has ended and its output has been taken.
+/// Runs the loop until the command has ended and its output has been taken. What a slow reader has not taken of it
+/// then waits in the outlets.
 ///
 /// `outlets` are those of stdout and stderr, in this order.
 pub fn pump(
     child: &mut Child,
     signals: &Signals,
+    limit: Option<Limit>,
     outlets: &mut [Outlet; 2],
     recorder: &mut dyn Recorder,
 ) -> io::Result<Ran> {
+    let mut deadline = limit.map(Deadline::new);
     let mut pipes = [
         Pipe { stream: Stream::Stdout, file: child.stdout.take().map(OwnedFd::from), owed: 0 },
         Pipe { stream: Stream::Stderr, file: child.stderr.take().map(OwnedFd::from), owed: 0 },
@@ -71,39 +80,45 @@ pub fn pump(
     loop {
         if let Some(ended) = ended
             && pipes.iter().all(|pipe| pipe.done(ended))
+            && deadline.as_ref().is_none_or(Deadline::is_settled)
         {
             break;
         }
-        let Some(ready) = wait(&pipes, signals, timeout(ended, recorder.due()))? else {
-            continue;
-        };
+        let next = [ended.map(|ended| ended + GRACE), recorder.due(), deadline.as_ref().and_then(Deadline::next)];
+        let Some(ready) = wait(&pipes, signals, outlets, ended.is_some(), timeout(next))? else { continue };
         if recorder.due().is_some_and(|due| due <= Instant::now()) {
             recorder.flush();
         }
         for ((pipe, outlet), ready) in pipes.iter_mut().zip(outlets.iter_mut()).zip(ready.pipes) {
+            outlet.push();
             if ready {
                 pipe.take(&mut buffer, outlet, recorder)?;
-            } else {
+            } else if ended.is_some() {
                 // Nothing there now: all that the command wrote before its end has been read.
                 pipe.owed = 0;
             }
         }
         if ready.wake {
             drain(signals)?;
-            if ended.is_none() && has_ended(child)? {
-                ended = Some(Instant::now());
-                pipes.iter_mut().for_each(Pipe::owe_what_it_holds);
-            }
+        }
+        if ended.is_none() && (ready.wake || deadline.as_ref().is_some_and(Deadline::is_due)) && has_ended(child)? {
+            ended = Some(Instant::now());
+            pipes.iter_mut().for_each(Pipe::owe_what_it_holds);
+        }
+        if let Some(deadline) = &mut deadline {
+            deadline.act(ended.is_some());
         }
     }
     let left_open = pipes.iter().any(|pipe| pipe.file.is_some());
     signals.stop_forwarding();
-    Ok(Ran { end: end(child.wait()?), left_open })
+    let status = child.wait()?;
+    let timed_out = deadline.as_ref().is_some_and(Deadline::has_passed);
+    Ok(Ran { end: if timed_out { End::TimedOut { signal: status.signal() } } else { end(status) }, left_open })
 }
 
 impl Pipe {
     /// Reads what is there, passes it on and records it.
-    fn take(&mut self, buffer: &mut [u8], outlet: &mut Outlet, recorder: &mut dyn Recorder) -> io::Result<()> {
+    fn take(&mut self, buffer: &mut Vec<u8>, outlet: &mut Outlet, recorder: &mut dyn Recorder) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         match read(file.as_fd(), buffer) {
             Ok(0) => self.file = None,
@@ -111,6 +126,9 @@ impl Pipe {
                 self.owed = self.owed.saturating_sub(count);
                 outlet.pass(&buffer[..count]);
                 recorder.record(self.stream, &buffer[..count]);
+                if count == buffer.len() {
+                    self.widen(buffer);
+                }
             }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Err(errno) => return Err(errno.into()),
@@ -118,11 +136,24 @@ impl Pipe {
         Ok(())
     }
 
+    /// Makes room for a command that writes more than is read at once: fewer and larger steps.
+    fn widen(&self, buffer: &mut Vec<u8>) {
+        let Some(file) = &self.file else { return };
+        let size = fcntl(file.as_fd(), FcntlArg::F_GETPIPE_SZ).unwrap_or(LARGE_PIPE);
+        if size < LARGE_PIPE {
+            // A user has a limit on such pipes; past it the pipe stays as it is.
+            let _ = fcntl(file.as_fd(), FcntlArg::F_SETPIPE_SZ(LARGE_PIPE));
+        }
+        if buffer.len() < LARGE_READ {
+            buffer.resize(LARGE_READ, 0);
+        }
+    }
+
     /// The command has ended: what it wrote is in the pipe. A process that it left behind may write on and on, so only
     /// as much as a pipe can hold is owed past the grace.
     fn owe_what_it_holds(&mut self) {
         let Some(file) = &self.file else { return };
-        let size = nix::fcntl::fcntl(file.as_fd(), nix::fcntl::FcntlArg::F_GETPIPE_SZ);
+        let size = fcntl(file.as_fd(), FcntlArg::F_GETPIPE_SZ);
         self.owed = size.ok().and_then(|size| usize::try_from(size).ok()).unwrap_or(READ_SIZE);
     }
 
@@ -139,33 +170,43 @@ struct Ready {
 }
 
 /// Waits until something is ready or the time has come. `None`: a signal came, which its handler has dealt with.
-fn wait(pipes: &[Pipe; 2], signals: &Signals, timeout: PollTimeout) -> io::Result<Option<Ready>> {
-    let mut fds = Vec::with_capacity(3);
+///
+/// A pipe whose outlet has a slow reader isn't read: the command then waits as it would for that reader itself. Once the
+/// command has ended it is read all the same: what is left is bounded, and the record doesn't wait for a reader.
+fn wait(
+    pipes: &[Pipe; 2],
+    signals: &Signals,
+    outlets: &[Outlet; 2],
+    ended: bool,
+    timeout: PollTimeout,
+) -> io::Result<Option<Ready>> {
+    let mut fds = Vec::with_capacity(5);
     fds.push(PollFd::new(signals.wake().as_fd(), PollFlags::POLLIN));
-    fds.extend(pipes.iter().filter_map(|pipe| Some(PollFd::new(pipe.file.as_ref()?.as_fd(), PollFlags::POLLIN))));
+    let mut asked = [None; 2];
+    for ((pipe, outlet), asked) in pipes.iter().zip(outlets).zip(&mut asked) {
+        if let Some(fd) = outlet.waits_for() {
+            fds.push(PollFd::new(fd, PollFlags::POLLOUT));
+        }
+        if let Some(file) = pipe.file.as_ref().filter(|_| ended || outlet.waits_for().is_none()) {
+            *asked = Some(fds.len());
+            fds.push(PollFd::new(file.as_fd(), PollFlags::POLLIN));
+        }
+    }
     match poll(&mut fds, timeout) {
         Ok(_) => {}
         Err(Errno::EINTR) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     }
-    let mut answers = fds.iter().map(|fd| fd.any().unwrap_or(false));
-    let wake = answers.next().unwrap_or(false);
-    let mut ready = [false; 2];
-    for (slot, pipe) in ready.iter_mut().zip(pipes) {
-        *slot = pipe.file.is_some() && answers.next().unwrap_or(false);
-    }
-    Ok(Some(Ready { pipes: ready, wake }))
+    let answered = |index: usize| fds[index].any().unwrap_or(false);
+    Ok(Some(Ready { pipes: asked.map(|index| index.is_some_and(answered)), wake: answered(0) }))
 }
 
-fn timeout(ended: Option<Instant>, due: Option<Instant>) -> PollTimeout {
-    let now = Instant::now();
-    let grace = ended.map(|ended| ended + GRACE);
-    let next = [grace, due].into_iter().flatten().min();
-    match next {
+fn timeout(next: [Option<Instant>; 3]) -> PollTimeout {
+    match next.into_iter().flatten().min() {
         None => PollTimeout::NONE,
         Some(next) => {
             // Rounded up: waking a moment early would mean a busy loop until the time has come.
-            let millis = next.saturating_duration_since(now).as_micros().div_ceil(1000);
+            let millis = next.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
             PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX)
         }
     }

@@ -1,6 +1,7 @@
 //! Starting the command.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::process::{Child, Command, Stdio};
 
@@ -18,12 +19,14 @@ pub struct Program {
 }
 
 /// The command's standard input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Input {
     /// idem's own.
     Inherit,
     /// Empty.
     Null,
+    /// This file, from where it stands.
+    File(File),
 }
 
 /// Why a command could not be started. It never ran.
@@ -55,9 +58,10 @@ impl std::error::Error for SpawnError {}
 pub fn spawn(program: &Program) -> Result<Child, SpawnError> {
     let mut command = Command::new(&program.args[0]);
     command.args(&program.args[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.stdin(match program.stdin {
+    command.stdin(match &program.stdin {
         Input::Inherit => Stdio::inherit(),
         Input::Null => Stdio::null(),
+        Input::File(file) => file.try_clone().map_err(SpawnError::System)?.into(),
     });
     for (name, value) in &program.env {
         command.env(name, value);

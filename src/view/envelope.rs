@@ -133,7 +133,7 @@ impl Envelope {
             exit_code: claim.exit_code,
             signal: claim.signal.map(signal_name),
             output: output.map(OutputFields::from).unwrap_or_default(),
-            truncated: claim.truncated,
+            truncated: claim.missing > 0,
             members: Vec::new(),
             created_at: Some(claim.created_at.to_string()),
             finished_at: claim.finished_at.map(|at| at.to_string()),

@@ -24,9 +24,18 @@ pub struct Words {
 /// How an attempt ended, as part of a sentence: `exited with 7`.
 pub fn end_of(claim: &Claim) -> String {
     match (claim.exit_code, claim.signal) {
+        _ if claim.reason == Some(Reason::Timeout) => "was ended by its time limit".to_owned(),
         (Some(code), _) => format!("exited with {code}"),
         (None, Some(signal)) => format!("was ended by {}", signal_name(signal)),
         (None, None) => "left no exit status".to_owned(),
+    }
+}
+
+/// What is to be said where output is missing from the record; nothing where it is whole.
+fn missing(claim: &Claim, so: &str) -> String {
+    match claim.missing {
+        0 => String::new(),
+        bytes => format!("; {bytes} bytes of its output were not recorded {so}"),
     }
 }
 
@@ -55,21 +64,18 @@ pub fn ran(claim: &Claim) -> Words {
             Some("the next arrival of this call runs the command again".to_owned()),
         ),
     };
-    let missing =
-        if claim.truncated { "; part of its output could not be recorded, and a replay lacks it" } else { "" };
-    Words { message: message + missing, hint }
+    let missing = missing(claim, "and a replay lacks them");
+    Words { message: message + &missing, hint }
 }
 
 /// The words of a run whose claim a person decided about meanwhile.
-pub fn ran_late(claim: &Claim, state: State) -> Words {
+pub fn ran_late(id: i64, how: &str, state: State) -> Words {
     Words {
         message: format!(
-            "the command ran and {}, but claim {} had become {state} meanwhile by a person's word: what came of it is in \
-             the claim's history only",
-            end_of(claim),
-            claim.id
+            "the command ran and {how}, but claim {id} had become {state} meanwhile by a person's word: what came of it is \
+             in the claim's history only"
         ),
-        hint: Some(format!("see `idem show {}`", claim.id)),
+        hint: Some(format!("see `idem show {id}`")),
     }
 }
 
@@ -107,7 +113,7 @@ pub fn replay(claim: &Claim) -> Words {
     } else {
         String::new()
     };
-    let missing = if claim.truncated { "; part of the output was not recorded and is missing" } else { "" };
+    let missing = missing(claim, "and are missing here");
     let message = format!(
         "replay of claim {}, attempt {}{at}, {result}: the command was not run now{once}{missing}",
         claim.id, claim.attempt

@@ -105,7 +105,7 @@ fn inserted(store: &mut impl Store, new: &NewClaim) -> (ClaimId, i64) {
 fn end(state: State, outcome: Outcome, reason: Reason, exit_code: i32) -> Finish {
     let ended = Ended { state, outcome, reason };
     let actor = "ada@h[12]".to_owned();
-    Finish { ended, exit_code: Some(exit_code), signal: None, truncated: false, started: true, actor }
+    Finish { ended, exit_code: Some(exit_code), signal: None, missing: 0, started: true, actor }
 }
 
 fn landed() -> Finish {
@@ -208,13 +208,13 @@ pub(crate) fn an_end_is_recorded_whole<S: Stores>() {
     let mut store = stores.open();
     let (id, _) = inserted(&mut store, &call("t"));
     let rest = [Chunk { stream: Stream::Stdout, data: b"done".to_vec() }];
-    let finish = Finish { exit_code: None, signal: Some(15), truncated: true, ..failed() };
+    let finish = Finish { exit_code: None, signal: Some(15), missing: 7, ..failed() };
     assert_eq!(store.finish(id, &finish, &rest).expect("finishing works"), Finished::Recorded);
     let mut other = stores.open();
     let claim = get(&mut other, id);
     assert_eq!((claim.state, claim.outcome, claim.reason), (State::Released, Outcome::NotLanded, Some(Reason::Exit)));
     assert_eq!((claim.exit_code, claim.signal, claim.exit_status()), (None, Some(15), Some(143)));
-    assert!(claim.truncated && claim.finished_at.is_some_and(|at| at >= claim.created_at));
+    assert!(claim.missing == 7 && claim.finished_at.is_some_and(|at| at >= claim.created_at));
     assert_eq!(output(&mut other, id), vec![(Stream::Stdout, b"done".to_vec())]);
 }
 

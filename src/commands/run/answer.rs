@@ -44,7 +44,7 @@ impl Answer {
     pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, finished: Finished) -> Answer {
         use crate::domain::claim::State;
         let tone = match (finished, claim.state) {
-            (Finished::Recorded, State::Completed) if claim.truncated => Tone::Error,
+            (Finished::Recorded, State::Completed) if claim.missing > 0 => Tone::Note,
             (Finished::Recorded, State::Completed) => Tone::Silent,
             (Finished::Recorded, State::Held) | (Finished::Late(_), _) => Tone::Error,
             (Finished::Recorded, _) => Tone::Note,

@@ -1,19 +1,22 @@
 //! The call that the command line describes, checked whole, with its key (design §3).
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use anyhow::Context;
 
-use crate::cli::Identity;
+use super::spool;
+use crate::cli::{Identity, Stdin};
 use crate::domain::canonical::Json;
 use crate::domain::key::{self, Bound, Key};
+use crate::domain::pointer::Pointer;
 use crate::exit::{Failure, Kind};
 
 /// A call: who × conv × tool × params, and what follows from them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(in crate::commands) struct Call {
     /// Who calls.
     pub(in crate::commands) who: String,
@@ -29,28 +32,96 @@ pub(in crate::commands) struct Call {
     pub(in crate::commands) canonical: String,
     /// The key.
     pub(in crate::commands) key: Key,
+    /// Standard input as it was bound, at its beginning.
+    pub(in crate::commands) stdin: Option<File>,
     /// Whether idem's standard input was read for the params, so that the command gets none.
     pub(in crate::commands) took_stdin: bool,
 }
 
 impl Call {
-    /// Reads and checks everything that identifies the call. Reads standard input or a file where the params say so.
-    pub(in crate::commands) fn read(identity: &Identity) -> anyhow::Result<Call> {
+    /// Reads and checks everything that identifies the call. Reads standard input and files where the arguments say so.
+    pub(in crate::commands) fn read(identity: &Identity, redact: &[Pointer], stdin: Stdin) -> anyhow::Result<Call> {
         let who = name("who", identity.who.as_ref(), Some("IDEM_WHO"))?;
         let conv = name("conv", identity.conv.as_ref(), Some("IDEM_CONV"))?;
         let tool = name("tool", identity.tool.as_ref(), None)?;
+        let took_stdin = identity.params == "-";
+        check_stdin(identity, took_stdin, stdin)?;
         let raw = raw_params(&identity.params)?;
-        let json = Json::parse(&raw)?;
-        let mut params = String::new();
-        json.write_compact(&mut params);
-        let bound = Bound { occurrence: identity.occurrence, ..Bound::default() };
+        // Parsed and checked in full before anything is left out of it.
+        let mut json = Json::parse(&raw)?;
+        let params = recorded(&json, redact)?;
+        for pointer in &identity.ignore_param {
+            pointer.remove(&mut json).map_err(|error| Failure::new(Kind::Usage, format!("--ignore-param {error}")))?;
+        }
+        let (bound, stdin) = bind(identity)?;
         let call = key::Call { who: &who, conv: &conv, tool: &tool, params: &json, bound: &bound };
         let canonical = call.canonical();
         let key = Key::of(&canonical);
-        let took_stdin = identity.params == "-";
         let bound = bound.text();
-        Ok(Call { params, bound, canonical, key, took_stdin, who, conv, tool })
+        Ok(Call { params, bound, canonical, key, took_stdin, stdin, who, conv, tool })
     }
+}
+
+/// Fails where standard input is wanted for two things at once.
+fn check_stdin(identity: &Identity, took_stdin: bool, stdin: Stdin) -> anyhow::Result<()> {
+    let other = if took_stdin { "--params -" } else { "--stdin null" };
+    if identity.bind_stdin && (took_stdin || stdin == Stdin::Null) {
+        let message = format!("--bind-stdin gives standard input to the command, and {other} leaves it none");
+        return Err(Failure::new(Kind::Usage, message).hint("use one of them").into());
+    }
+    Ok(())
+}
+
+/// Returns the params as they are recorded: as given, on one line, redacted members replaced.
+fn recorded(json: &Json<'_>, redact: &[Pointer]) -> anyhow::Result<String> {
+    let mut params = String::new();
+    if redact.is_empty() {
+        json.write_compact(&mut params);
+        return Ok(params);
+    }
+    let mut json = json.clone();
+    for pointer in redact {
+        let replaced = pointer.replace(&mut json, "[redacted]");
+        replaced.map_err(|error| Failure::new(Kind::Usage, format!("--redact {error}")))?;
+    }
+    json.write_compact(&mut params);
+    Ok(params)
+}
+
+/// Reads the bound inputs, each once. Returns them, and the spooled standard input for the command.
+fn bind(identity: &Identity) -> anyhow::Result<(Bound, Option<File>)> {
+    let mut bound = Bound { occurrence: identity.occurrence, ..Bound::default() };
+    for path in &identity.bind_file {
+        let name = utf8(path, "--bind-file")?;
+        let digest = File::open(path).and_then(|mut file| spool::digest(&mut file));
+        let digest = digest.with_context(|| format!("the bound file {name} can't be read"))?;
+        bound.files.insert(name, digest);
+    }
+    for name in &identity.bind_env {
+        let name = utf8(name, "--bind-env")?;
+        if name.is_empty() || name.contains('=') {
+            return Err(Failure::new(Kind::Usage, format!("--bind-env '{name}' is no variable's name")).into());
+        }
+        let value = std::env::var_os(&name).map(|value| utf8(&value, &format!("the variable {name}"))).transpose()?;
+        bound.env.insert(name, value);
+    }
+    if identity.bind_cwd {
+        let cwd = std::env::current_dir().context("the current folder can't be told, and --bind-cwd binds it")?;
+        bound.cwd = Some(utf8(cwd.as_os_str(), "the current folder's path")?);
+    }
+    let mut spooled = None;
+    if identity.bind_stdin {
+        let (file, digest) = spool::spool(std::io::stdin().lock())?;
+        bound.stdin = Some(digest);
+        spooled = Some(file);
+    }
+    Ok((bound, spooled))
+}
+
+/// Bound names and values stand in the canonical text, which is UTF-8.
+fn utf8(text: &OsStr, what: &str) -> anyhow::Result<String> {
+    let text = text.to_str().map(str::to_owned);
+    Ok(text.ok_or_else(|| Failure::new(Kind::Usage, format!("{what} is not UTF-8 and can't be part of the key")))?)
 }
 
 /// Checks one of the three names: there, not empty, UTF-8; used as it is.

@@ -7,6 +7,8 @@ mod answer;
 pub(super) mod call;
 mod own;
 mod record;
+mod spool;
+mod subst;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -78,7 +80,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
     // Opened first: an answer that can't be given back would be a lost result, and errors are answers too.
     *status_file = args.status_file.as_deref().map(open_status_file).transpose()?;
     check_codes(args)?;
-    let call = Call::read(&args.identity)?;
+    let call = Call::read(&args.identity, &args.redact, args.stdin)?;
     let location = settings::store(global)?;
     let store = Box::new(SqliteStore::open(&location)?);
     let mut arrival = Arrival {
@@ -316,9 +318,9 @@ impl Arrival<'_> {
         self.locks.as_ref().context("the lock file was just opened")
     }
 
-    /// Where the command's output goes: on to idem's own streams, or, with `--json`, into the envelope alone.
+    /// Where a replay's output goes: on to idem's own streams, or, with `--json`, into the envelope alone.
     fn outlets(&self) -> [Outlet; 2] {
-        if self.args.json { [Outlet::closed(), Outlet::closed()] } else { own::own_streams().map(Outlet::to) }
+        if self.args.json { [Outlet::closed(), Outlet::closed()] } else { own::own_streams().map(Outlet::patient) }
     }
 
     /// Leaves the arrival's event. That this fails is no reason to answer otherwise.

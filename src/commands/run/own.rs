@@ -3,18 +3,26 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
-use super::record::Recorder;
-use super::{Answer, Arrival};
+use super::record::{Recorded, Recorder};
+use super::{Answer, Arrival, subst};
+use crate::cli::Stdin;
 use crate::domain::claim::{Chunk, ClaimId, State};
 use crate::domain::end::{End, EndTerms, judge_end};
 use crate::domain::store::{Finish, Finished, Store, StoreError};
 use crate::exit;
 use crate::liveness::AttemptLock;
 use crate::process::signals::Signals;
-use crate::process::{self, Input, Outlet, Program, SpawnError};
+use crate::process::{self, Input, Limit, Outlet, Program, SpawnError};
 use crate::view::envelope::Output;
 use crate::view::words::{self, Words};
+
+/// `--kill-after`, where it isn't given.
+const KILL_AFTER: Duration = Duration::from_secs(10);
+
+/// From how many recorded bytes on the store's log is made short again after the run.
+const LARGE_OUTPUT: u64 = 128 * 1024;
 
 /// What an owner holds: its claim, the lock that proves it alive, and the handlers that keep signals from ending it.
 pub(super) struct Owned {
@@ -32,10 +40,15 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
     if let Some(signal) = owned.signals.pending() {
         let words = words::stopped_before_start(owned.id, signal);
         let code = u8::try_from(128 + signal).unwrap_or(exit::OWN);
-        return not_started(arrival, owned, code, Some(signal), words);
+        return not_started(arrival, &owned, code, Some(signal), words);
+    }
+    let limit = limit(arrival);
+    if limit.is_some() {
+        process::adopt_orphans();
     }
     let spawned = owned.lock.let_command_inherit().map_err(SpawnError::System);
-    let mut child = match spawned.and_then(|()| process::spawn(&program(arrival, &owned))) {
+    let program = program(arrival, &owned);
+    let mut child = match spawned.and_then(|()| process::spawn(&program)) {
         Ok(child) => child,
         Err(error) => {
             let program = arrival.args.command[0].to_string_lossy();
@@ -45,101 +58,103 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
                 SpawnError::NotExecutable(_) => exit::NOT_EXECUTABLE,
                 SpawnError::System(_) => exit::OWN,
             };
-            return not_started(arrival, owned, code, None, words);
+            return not_started(arrival, &owned, code, None, words);
         }
     };
     owned.signals.forward_to(child.id());
     // While the command runs nobody waits for it. What it can't do now, a later run does.
     let _ = arrival.store.upkeep();
-    let mut outlets = arrival.outlets();
-    let mut recorder = Recorder::new(arrival.store.as_mut(), owned.id, arrival.wants_output);
-    let ran = process::pump(&mut child, &owned.signals, &mut outlets, &mut recorder);
-    let (rest, truncated, output) = recorder.finish();
+    let mut outlets =
+        if arrival.args.json { [Outlet::closed(), Outlet::closed()] } else { own_streams().map(Outlet::live) };
+    let (max, capture) = (max_output(arrival), arrival.wants_output);
+    let mut recorder = Recorder::new(arrival.store.as_mut(), owned.id, max, capture);
+    let ran = process::pump(&mut child, &owned.signals, limit, &mut outlets, &mut recorder);
+    let recorded = recorder.finish();
+    let large = recorded.recorded >= LARGE_OUTPUT;
+    let left_open = ran.as_ref().is_ok_and(|ran| ran.left_open);
+    let answer = match ran {
+        Ok(ran) => record(arrival, &owned, ran.end, recorded),
+        Err(error) => lost(arrival, owned.id, exit::OWN, "its end could not be waited for", &error, recorded.output),
+    };
+    deliver(owned.signals, &mut outlets);
     arrival.ui.after_output(outlets[0].open_line(), outlets[1].open_line());
-    say_what_was_not_passed_on(arrival, &outlets);
-    match ran {
-        Ok(ran) => {
-            if ran.left_open {
-                arrival.ui.note(&format!(
-                    "the command has ended; a process that it left behind still has its output open, and what that one \
-                     writes after {} ms is neither passed on nor recorded",
-                    process::GRACE.as_millis()
-                ));
-            }
-            let end = Ended { end: ran.end, rest, truncated, output };
-            record(arrival, owned, end)
-        }
-        Err(error) => Ok(lost(arrival, owned.id, exit::OWN, "its end could not be waited for", &error, output)),
+    say_about_output(arrival, &outlets, left_open);
+    if large {
+        let _ = arrival.store.shrink();
     }
+    Ok(answer)
 }
 
-struct Ended {
-    end: End,
-    rest: Vec<Chunk>,
-    truncated: bool,
-    output: Option<Output>,
+/// Waits for slow readers, once the outcome is recorded: they keep no claim busy. From here on a signal ends idem as it
+/// would have ended the command that still had something to write.
+fn deliver(signals: Signals, outlets: &mut [Outlet; 2]) {
+    if outlets.iter().all(|outlet| outlet.waits_for().is_none()) {
+        // Nothing to wait for, and the process is about to end with the command's status: the handlers stay.
+        std::mem::forget(signals);
+        return;
+    }
+    drop(signals);
+    outlets.iter_mut().for_each(Outlet::drain);
 }
 
-fn record(arrival: &mut Arrival<'_>, owned: Owned, ended: Ended) -> anyhow::Result<Answer> {
-    let (exit_code, signal) = parts(ended.end);
+fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded) -> Answer {
+    let (exit_code, signal) = parts(end);
     let finish = Finish {
-        ended: judge_end(&end_terms(arrival), ended.end),
+        ended: judge_end(&end_terms(arrival), end),
         exit_code,
         signal,
-        truncated: ended.truncated,
+        missing: i64::try_from(recorded.missing).unwrap_or(i64::MAX),
         started: true,
         actor: arrival.actor.clone(),
     };
-    let code = status(ended.end);
+    let code = status(end);
+    let completed = finish.ended.state == State::Completed;
+    let (finished, missing) = match finish_or_drop_output(arrival.store.as_mut(), owned.id, finish, &recorded.rest) {
+        Ok(finished) => finished,
+        Err(error) => return lost(arrival, owned.id, code, &how_it_ended(end), &error, recorded.output),
+    };
+    // Let go only now: whoever sees the lock free must see the outcome.
+    let _ = owned.lock.release();
     // The usual end costs no look at the row: its output has been passed on, and that is all that the caller wants.
-    let nothing_to_say = finish.ended.state == State::Completed && !arrival.wants_output;
-    let finished = finish_or_drop_output(arrival.store.as_mut(), owned.id, finish, &ended.rest);
-    match finished {
-        Ok((finished, missing)) => {
-            // Let go only now: whoever sees the lock free must see the outcome.
-            let _ = owned.lock.release();
-            if nothing_to_say && !missing && finished == Finished::Recorded {
-                return Ok(Answer::silent(code));
-            }
-            Ok(match arrival.store.get(owned.id) {
-                Ok(Some(claim)) => {
-                    let words = match finished {
-                        Finished::Recorded => words::ran(&claim),
-                        Finished::Late(state) => words::ran_late(&claim, state),
-                    };
-                    Answer::ran(code, &claim, words, ended.output, finished)
-                }
-                // No error that ends in "nothing was run" may come from here on.
-                _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), ended.output),
-            })
+    let as_wished = missing == 0 || arrival.args.no_record_output;
+    if completed && as_wished && !arrival.wants_output && finished == Finished::Recorded {
+        return Answer::silent(code);
+    }
+    match arrival.store.get(owned.id) {
+        Ok(Some(claim)) => {
+            let words = match finished {
+                Finished::Recorded => words::ran(&claim),
+                Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
+            };
+            Answer::ran(code, &claim, words, recorded.output, finished)
         }
-        Err(error) => {
-            let how = how_it_ended(ended.end);
-            Ok(lost(arrival, owned.id, code, &how, &error, ended.output))
-        }
+        // No error that ends in "nothing was run" may come from here on.
+        _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output),
     }
 }
 
 /// Records the end, if need be without the rest of the output: of the two the outcome is what nobody can look up. Tells
-/// whether output is missing.
+/// how many bytes of output are missing.
 fn finish_or_drop_output(
     store: &mut dyn Store,
     id: ClaimId,
     finish: Finish,
     rest: &[Chunk],
-) -> Result<(Finished, bool), StoreError> {
+) -> Result<(Finished, i64), StoreError> {
     match store.finish(id, &finish, rest) {
         Err(StoreError::Full(_)) if !rest.is_empty() => {
-            Ok((store.finish(id, &Finish { truncated: true, ..finish }, &[])?, true))
+            let dropped: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
+            let missing = finish.missing.saturating_add(i64::try_from(dropped).unwrap_or(i64::MAX));
+            Ok((store.finish(id, &Finish { missing, ..finish }, &[])?, missing))
         }
-        finished => Ok((finished?, finish.truncated)),
+        finished => Ok((finished?, finish.missing)),
     }
 }
 
 /// Releases a claim whose command never started.
 fn not_started(
     arrival: &mut Arrival<'_>,
-    owned: Owned,
+    owned: &Owned,
     code: u8,
     signal: Option<i32>,
     words: Words,
@@ -148,7 +163,7 @@ fn not_started(
         ended: judge_end(&end_terms(arrival), End::NotStarted),
         exit_code: signal.is_none().then_some(i32::from(code)),
         signal,
-        truncated: false,
+        missing: 0,
         started: false,
         actor: arrival.actor.clone(),
     };
@@ -178,11 +193,20 @@ fn lost(
     Answer::lost(code, claim, words::unrecorded(id, how, &error.to_string()), output)
 }
 
-fn program(arrival: &Arrival<'_>, owned: &Owned) -> Program {
+fn limit(arrival: &Arrival<'_>) -> Option<Limit> {
+    let kill_after = arrival.args.kill_after.unwrap_or(KILL_AFTER);
+    arrival.args.timeout.map(|timeout| Limit { timeout, kill_after })
+}
+
+fn program(arrival: &mut Arrival<'_>, owned: &Owned) -> Program {
+    let stdin = stdin(arrival);
+    let args = arrival.args.command.clone();
+    let args =
+        if arrival.args.subst { subst::substitute(&args, &arrival.call.key, owned.id, owned.attempt) } else { args };
     let call = &arrival.call;
     let text = |text: &str| OsString::from(text);
     Program {
-        args: arrival.args.command.clone(),
+        args,
         env: vec![
             ("IDEM_KEY", text(&call.key.to_string())),
             ("IDEM_KEY_UUID", text(&call.key.uuid())),
@@ -194,7 +218,16 @@ fn program(arrival: &Arrival<'_>, owned: &Owned) -> Program {
             ("IDEM_TOOL", text(&call.tool)),
             ("IDEM_STORE", arrival.location.path.clone().into_os_string()),
         ],
-        stdin: if call.took_stdin { Input::Null } else { Input::Inherit },
+        stdin,
+    }
+}
+
+/// The command's standard input: what was bound, nothing where idem read it for the params, or idem's own.
+fn stdin(arrival: &mut Arrival<'_>) -> Input {
+    match arrival.call.stdin.take() {
+        Some(spooled) => Input::File(spooled),
+        None if arrival.call.took_stdin || arrival.args.stdin == Stdin::Null => Input::Null,
+        None => Input::Inherit,
     }
 }
 
@@ -207,13 +240,25 @@ fn end_terms(arrival: &Arrival<'_>) -> EndTerms {
     }
 }
 
-fn say_what_was_not_passed_on(arrival: &Arrival<'_>, outlets: &[Outlet; 2]) {
+fn max_output(arrival: &Arrival<'_>) -> Option<u64> {
+    if arrival.args.no_record_output { Some(0) } else { arrival.args.max_output.map(|size| size.0) }
+}
+
+fn say_about_output(arrival: &Arrival<'_>, outlets: &[Outlet; 2], left_open: bool) {
     for (outlet, name) in outlets.iter().zip(["stdout", "stderr"]) {
         if let Some(error) = outlet.failure() {
             arrival.ui.note(&format!(
-                "the command's output could not be passed on to {name}: {error}; the command ran on and its output is recorded"
+                "the command's output could not be passed on to {name}: {error}; the command ran on, and its output is \
+                 recorded"
             ));
         }
+    }
+    if left_open {
+        arrival.ui.note(&format!(
+            "the command has ended; a process that it left behind still has its output open, and what that one writes \
+             later than {} ms after the end is neither passed on nor recorded",
+            process::GRACE.as_millis()
+        ));
     }
 }
 
@@ -221,6 +266,7 @@ fn parts(end: End) -> (Option<i32>, Option<i32>) {
     match end {
         End::Exited(code) => (Some(code), None),
         End::Signaled(signal) => (None, Some(signal)),
+        End::TimedOut { signal } => (Some(i32::from(exit::TIMEOUT)), signal),
         End::NotStarted => (None, None),
     }
 }
@@ -229,6 +275,7 @@ fn status(end: End) -> u8 {
     let status = match end {
         End::Exited(code) => code,
         End::Signaled(signal) => 128 + signal,
+        End::TimedOut { .. } => i32::from(exit::TIMEOUT),
         End::NotStarted => i32::from(exit::OWN),
     };
     u8::try_from(status).unwrap_or(exit::OWN)
@@ -238,6 +285,7 @@ fn how_it_ended(end: End) -> String {
     match end {
         End::Exited(code) => format!("exited with {code}"),
         End::Signaled(signal) => format!("was ended by {}", crate::view::envelope::signal_name(signal)),
+        End::TimedOut { .. } => "was ended by its time limit".to_owned(),
         End::NotStarted => "never started".to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use crate::process;
 use crate::view::envelope::Output;
 
 /// How much of a claim's output is recorded, in bytes, both streams together (design §12, paths).
-pub(super) const MAX_OUTPUT: usize = 64 * 1024 * 1024;
+const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 
 /// How long output may wait before it is in the store. A command that ends sooner pays for no write of its own.
 const FLUSH_AFTER: Duration = Duration::from_millis(100);
@@ -26,29 +26,51 @@ pub(super) struct Recorder<'a> {
     waiting: Vec<Chunk>,
     waiting_bytes: usize,
     since: Option<Instant>,
-    recorded: usize,
-    truncated: bool,
-    captured: Option<Output>,
+    room: u64,
+    recorded: u64,
+    missing: u64,
+    captured: Option<Captured>,
+}
+
+/// A copy of the output for the envelope of the run itself, which has it also where little or nothing is recorded.
+struct Captured {
+    output: Output,
+    room: u64,
+}
+
+/// What a recorder leaves at the end.
+pub(super) struct Recorded {
+    /// What isn't in the store yet.
+    pub(super) rest: Vec<Chunk>,
+    /// How many bytes were recorded in all.
+    pub(super) recorded: u64,
+    /// How many bytes are missing from the record.
+    pub(super) missing: u64,
+    /// The copy.
+    pub(super) output: Option<Output>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Makes a recorder; `capture` keeps a copy of what is recorded for an envelope.
-    pub(super) fn new(store: &'a mut dyn Store, id: ClaimId, capture: bool) -> Recorder<'a> {
+    /// Makes a recorder for at most `max` bytes; `capture` keeps a copy for an envelope.
+    pub(super) fn new(store: &'a mut dyn Store, id: ClaimId, max: Option<u64>, capture: bool) -> Recorder<'a> {
+        let room = max.unwrap_or(MAX_OUTPUT);
         Recorder {
             store,
             id,
             waiting: Vec::new(),
             waiting_bytes: 0,
             since: None,
+            room,
             recorded: 0,
-            truncated: false,
-            captured: capture.then(Output::default),
+            missing: 0,
+            captured: capture.then(|| Captured { output: Output::default(), room: room.max(MAX_OUTPUT) }),
         }
     }
 
-    /// Returns what isn't in the store yet, whether something is missing from the record, and the copy.
-    pub(super) fn finish(self) -> (Vec<Chunk>, bool, Option<Output>) {
-        (self.waiting, self.truncated, self.captured)
+    /// Returns what is left to do and to say.
+    pub(super) fn finish(self) -> Recorded {
+        let output = self.captured.map(|captured| captured.output);
+        Recorded { rest: self.waiting, recorded: self.recorded, missing: self.missing, output }
     }
 
     fn keep(&mut self, stream: Stream, bytes: &[u8]) {
@@ -64,19 +86,25 @@ impl<'a> Recorder<'a> {
     }
 }
 
+/// Takes as much as there is room for.
+fn take<'b>(bytes: &'b [u8], room: &mut u64) -> &'b [u8] {
+    let taken = bytes.len().min(usize::try_from(*room).unwrap_or(usize::MAX));
+    *room -= taken as u64;
+    &bytes[..taken]
+}
+
 impl process::Recorder for Recorder<'_> {
     fn record(&mut self, stream: Stream, bytes: &[u8]) {
-        let room = MAX_OUTPUT - self.recorded;
+        if let Some(captured) = &mut self.captured {
+            captured.output.push(stream, take(bytes, &mut captured.room));
+        }
         // Once something is missing, what follows would stand in the wrong place.
-        let taken = if self.truncated { &[] } else { &bytes[..bytes.len().min(room)] };
-        self.truncated |= taken.len() < bytes.len();
+        let taken = if self.missing > 0 { &[] } else { take(bytes, &mut self.room) };
+        self.missing += (bytes.len() - taken.len()) as u64;
         if taken.is_empty() {
             return;
         }
-        self.recorded += taken.len();
-        if let Some(captured) = &mut self.captured {
-            captured.push(stream, taken);
-        }
+        self.recorded += taken.len() as u64;
         self.keep(stream, taken);
         if self.waiting_bytes >= FLUSH_AT {
             process::Recorder::flush(self);
@@ -96,8 +124,8 @@ impl process::Recorder for Recorder<'_> {
             self.waiting.clear();
             self.waiting_bytes = 0;
         } else if self.waiting_bytes >= KEPT {
-            // The store can't take it: the end is tried again with what was kept, and says what is missing.
-            self.truncated = true;
+            // The store can't take it: what follows is missing, and the end is tried again with what was kept.
+            self.room = 0;
         } else {
             self.since = Some(Instant::now());
         }

@@ -15,6 +15,7 @@ mod write;
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -155,6 +156,16 @@ impl Store for SqliteStore {
             self.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE))?;
         }
         Ok(())
+    }
+
+    fn shrink(&mut self) -> Result<(), StoreError> {
+        self.read(|conn| {
+            // Not while others read: one of them will do it, or a later run.
+            conn.busy_timeout(Duration::ZERO)?;
+            let truncated = conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
+            conn.busy_timeout(open::BUSY_TIMEOUT)?;
+            truncated.map(|_| ())
+        })
     }
 
     fn find(&mut self, claim: &ClaimRef) -> Result<Found, StoreError> {

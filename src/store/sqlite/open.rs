@@ -12,7 +12,7 @@ use crate::domain::store::StoreError;
 use crate::store::{Location, beside};
 
 /// How long to wait for another program that has the store locked; idem's own writers queue for as long as it takes.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An open store's parts.
 pub(super) struct Opened {

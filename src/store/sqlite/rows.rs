@@ -10,7 +10,7 @@ use crate::domain::timestamp::Timestamp;
 
 /// The columns of [`claim`], in its order.
 pub(super) const CLAIM: &str = "id, key, state, reason, outcome, effect, attempt, who, conv, tool, params, command, parent, \
-     exit_code, signal, truncated, created_at, finished_at, lock_offset, lock_inode, owner, process";
+     exit_code, signal, missing, created_at, finished_at, lock_offset, lock_inode, owner, process";
 
 /// How many columns that is.
 pub(super) const CLAIM_WIDTH: usize = 22;
@@ -33,7 +33,7 @@ pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
         parent: row.get(12)?,
         exit_code: row.get(13)?,
         signal: row.get(14)?,
-        truncated: row.get(15)?,
+        missing: row.get(15)?,
         created_at: Timestamp(row.get(16)?),
         finished_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
         lock: LockPlace { offset: row.get(18)?, inode: row.get(19)? },

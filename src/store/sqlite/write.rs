@@ -44,7 +44,7 @@ VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM event WHERE claim = ?1), ?2, 
 const INSERT_OUTPUT: &str = "INSERT INTO output (claim, stream, data) VALUES (?1, ?2, ?3)";
 
 const FINISH: &str =
-    "UPDATE claim SET state = ?2, reason = ?3, outcome = ?4, exit_code = ?5, signal = ?6, truncated = ?7, started = ?8,
+    "UPDATE claim SET state = ?2, reason = ?3, outcome = ?4, exit_code = ?5, signal = ?6, missing = ?7, started = ?8,
                  finished_at = ?9
 WHERE id = ?1 AND (state = 'running' OR (state = 'held' AND reason IN ('interrupted', 'owner-lost')))";
 
@@ -121,7 +121,7 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
         finish.ended.outcome.as_str(),
         finish.exit_code,
         finish.signal,
-        finish.truncated,
+        finish.missing,
         finish.started,
         at.0,
     ])?;

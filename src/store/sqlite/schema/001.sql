@@ -24,7 +24,7 @@ CREATE TABLE claim (
   parent      INTEGER,                                          -- the claim whose command started this one
   exit_code   INTEGER,
   signal      INTEGER,
-  truncated   INTEGER NOT NULL DEFAULT 0,                       -- 1: output is missing from the record
+  missing     INTEGER NOT NULL DEFAULT 0,                       -- bytes of output that are not in the record
   created_at  INTEGER NOT NULL,
   finished_at INTEGER,
   lock_offset INTEGER NOT NULL,                                 -- the byte of the lock file that the owner holds
