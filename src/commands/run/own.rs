@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Child;
 use std::time::Duration;
 
 use super::record::{Recorded, Recorder};
@@ -46,20 +47,9 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
     if limit.is_some() {
         process::adopt_orphans();
     }
-    let spawned = owned.lock.let_command_inherit().map_err(SpawnError::System);
-    let program = program(arrival, &owned);
-    let mut child = match spawned.and_then(|()| process::spawn(&program)) {
+    let mut child = match start(arrival, &owned) {
         Ok(child) => child,
-        Err(error) => {
-            let program = arrival.args.command[0].to_string_lossy();
-            let words = words::not_started(owned.id, &program, &error.to_string());
-            let code = match error {
-                SpawnError::NotFound(_) => exit::NOT_FOUND,
-                SpawnError::NotExecutable(_) => exit::NOT_EXECUTABLE,
-                SpawnError::System(_) => exit::OWN,
-            };
-            return not_started(arrival, &owned, code, None, words);
-        }
+        Err(error) => return could_not_start(arrival, &owned, &error),
     };
     owned.signals.forward_to(child.id());
     // While the command runs nobody waits for it. What it can't do now, a later run does.
@@ -83,6 +73,22 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
         let _ = arrival.store.shrink();
     }
     Ok(answer)
+}
+
+fn start(arrival: &mut Arrival<'_>, owned: &Owned) -> Result<Child, SpawnError> {
+    owned.lock.let_command_inherit().map_err(SpawnError::System)?;
+    process::spawn(&program(arrival, owned))
+}
+
+fn could_not_start(arrival: &mut Arrival<'_>, owned: &Owned, error: &SpawnError) -> anyhow::Result<Answer> {
+    let program = arrival.args.command[0].to_string_lossy();
+    let words = words::not_started(owned.id, &program, &error.to_string());
+    let code = match error {
+        SpawnError::NotFound(_) => exit::NOT_FOUND,
+        SpawnError::NotExecutable(_) => exit::NOT_EXECUTABLE,
+        SpawnError::System(_) => exit::OWN,
+    };
+    not_started(arrival, owned, code, None, words)
 }
 
 /// Waits for slow readers, once the outcome is recorded: they keep no claim busy. From here on a signal ends idem as it

@@ -126,11 +126,15 @@ impl Store for SqliteStore {
     }
 
     fn append_output(&mut self, id: ClaimId, chunks: &[Chunk]) -> Result<(), StoreError> {
+        self.read(write::prepare_output)?;
         self.write_unsynced(|tx| write::append_output(tx, id, chunks))
     }
 
     fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError> {
         self.read(write::prepare_finish)?;
+        if !rest.is_empty() {
+            self.read(write::prepare_output)?;
+        }
         self.write(|tx| {
             write::append_output(tx, id, rest)?;
             write::finish(tx, id, finish)

@@ -56,9 +56,13 @@ pub(super) fn prepare_claim(conn: &Connection) -> rusqlite::Result<()> {
 
 /// The same for an end.
 pub(super) fn prepare_finish(conn: &Connection) -> rusqlite::Result<()> {
-    conn.prepare_cached(INSERT_OUTPUT)?;
     conn.prepare_cached(INSERT_EVENT)?;
     conn.prepare_cached(FINISH).map(|_| ())
+}
+
+/// The same for output, of which many a command has none.
+pub(super) fn prepare_output(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare_cached(INSERT_OUTPUT).map(|_| ())
 }
 
 /// Inserts a claim unless its key is held, with the event of its run.
@@ -97,6 +101,9 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
 
 /// Appends output.
 pub(super) fn append_output(tx: &Transaction<'_>, id: ClaimId, chunks: &[Chunk]) -> rusqlite::Result<()> {
+    if chunks.is_empty() {
+        return Ok(());
+    }
     let mut insert = tx.prepare_cached(INSERT_OUTPUT)?;
     for chunk in chunks {
         let stream = match chunk.stream {
