@@ -15,6 +15,9 @@ use crate::domain::key::{self, Bound, Key};
 use crate::domain::pointer::Pointer;
 use crate::exit::{Failure, Kind};
 
+/// How long params may be, in bytes.
+const MAX_PARAMS: u64 = 16 << 20;
+
 /// A call: who × conv × tool × params, and what follows from them.
 #[derive(Debug)]
 pub(in crate::commands) struct Call {
@@ -143,14 +146,28 @@ fn raw_params(given: &OsStr) -> anyhow::Result<Vec<u8>> {
     let bytes = given.as_bytes();
     if bytes == b"-" {
         let mut raw = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut raw).context("the params can't be read from standard input")?;
-        return Ok(raw);
+        let read = std::io::stdin().lock().take(MAX_PARAMS + 1).read_to_end(&mut raw);
+        read.context("the params can't be read from standard input")?;
+        return bounded(raw);
     }
     match bytes.strip_prefix(b"@") {
         Some(path) => {
             let path = Path::new(OsStr::from_bytes(path));
-            std::fs::read(path).with_context(|| format!("the params' file {} can't be read", path.display()))
+            let mut raw = Vec::new();
+            let read = File::open(path).and_then(|file| file.take(MAX_PARAMS + 1).read_to_end(&mut raw));
+            read.with_context(|| format!("the params' file {} can't be read", path.display()))?;
+            bounded(raw)
         }
         None => Ok(bytes.to_vec()),
     }
+}
+
+/// Refuses what no params are: an endless device, a film.
+fn bounded(raw: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    if raw.len() as u64 > MAX_PARAMS {
+        return Err(Failure::new(Kind::Usage, format!("the params are over {} MiB", MAX_PARAMS >> 20))
+            .hint("give large inputs by --bind-file or --bind-stdin")
+            .into());
+    }
+    Ok(raw)
 }

@@ -26,6 +26,9 @@ use crate::domain::timestamp::Timestamp;
 /// How much one writer takes in at the most, in bytes: a long backlog must not become one caller's wait.
 pub(super) const BATCH: usize = 64 * 1024;
 
+/// Opening waits for nobody, whatever somebody put in the log's place: a FIFO would keep a replay for ever.
+const NO_WAIT: i32 = nix::libc::O_NONBLOCK;
+
 /// The log of one store.
 #[derive(Debug)]
 pub(super) struct ArrivalsLog {
@@ -55,7 +58,8 @@ impl ArrivalsLog {
         actor: &str,
         sync: bool,
     ) -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
+        let mut file =
+            OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(NO_WAIT).open(&self.path)?;
         // One write: lines of several processes don't mix. The line break before it ends a line that a full disk cut, which
         // is passed over when read.
         file.write_all(format!("\n{claim} {kind} {} {}\n", at.0, actor.replace(['\n', '\0'], " ")).as_bytes())?;
@@ -73,7 +77,7 @@ impl ArrivalsLog {
 
     /// Inserts one batch of logged arrivals as events. Returns what may be punched out after the commit.
     pub(super) fn take_in(&self, tx: &Transaction<'_>) -> rusqlite::Result<Option<Punch>> {
-        let Ok(file) = File::open(&self.path) else {
+        let Ok(file) = OpenOptions::new().read(true).custom_flags(NO_WAIT).open(&self.path) else {
             return Ok(None);
         };
         let length = file.metadata().map_or(0, |metadata| metadata.len());
