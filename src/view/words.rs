@@ -133,8 +133,8 @@ pub fn held(claim: &Claim) -> Words {
     };
     let message = match claim.effect {
         Effect::External => format!(
-            "claim {id} is held: {why}, and the request may have reached the target. Only the target can tell; it was not \
-             retried, and nothing was run now"
+            "claim {id} is held: {why}, and the request may have reached the target; the target decides what came of it. \
+             It was not retried, and nothing was run now"
         ),
         Effect::Local => {
             format!(
