@@ -32,15 +32,16 @@ pub fn end_of(claim: &Claim) -> String {
 }
 
 /// What is to be said where output is missing from the record; nothing where it is whole.
-fn missing(claim: &Claim, so: &str) -> String {
+fn missing(claim: &Claim, were_not: &str, so: &str) -> String {
     match claim.missing {
         0 => String::new(),
-        bytes => format!("; {bytes} bytes of its output were not recorded {so}"),
+        bytes => format!("; {bytes} bytes of its output {were_not} recorded and {so}"),
     }
 }
 
-/// The words of a run that this arrival owned, by the row as it was recorded.
-pub fn ran(claim: &Claim) -> Words {
+/// The words of a run that this arrival owned, by the row as it was recorded. `refused`: the store could not take all of
+/// the output.
+pub fn ran(claim: &Claim, refused: bool) -> Words {
     let id = claim.id;
     let end = end_of(claim);
     let (message, hint) = match (claim.state, claim.effect) {
@@ -64,7 +65,7 @@ pub fn ran(claim: &Claim) -> Words {
             Some("the next arrival of this call runs the command again".to_owned()),
         ),
     };
-    let missing = missing(claim, "and a replay lacks them");
+    let missing = missing(claim, if refused { "could not be" } else { "were not" }, "a replay lacks them");
     Words { message: message + &missing, hint }
 }
 
@@ -113,7 +114,7 @@ pub fn replay(claim: &Claim) -> Words {
     } else {
         String::new()
     };
-    let missing = missing(claim, "and are missing here");
+    let missing = missing(claim, "were not", "are missing here");
     let message = format!(
         "replay of claim {}, attempt {}{at}, {result}: the command was not run now{once}{missing}",
         claim.id, claim.attempt

@@ -129,6 +129,11 @@ impl Answer {
         Answer::of(code, claim, words, output, Tone::Error).with_error(kind.as_str())
     }
 
+    /// Makes sure that the words are said, `--quiet` or not.
+    pub(super) fn as_error(self) -> Answer {
+        Answer { tone: Tone::Error, ..self }
+    }
+
     fn of(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
         Answer { code, envelope: Envelope::of_claim(claim, words.message.clone(), output), words, tone }
     }

@@ -115,24 +115,26 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
     };
     let code = status(end);
     let completed = finish.ended.state == State::Completed;
-    let (finished, missing) = match finish_or_drop_output(arrival.store.as_mut(), owned.id, finish, &recorded.rest) {
+    let (finished, dropped) = match finish_or_drop_output(arrival.store.as_mut(), owned.id, finish, &recorded.rest) {
         Ok(finished) => finished,
         Err(error) => return lost(arrival, owned.id, code, &how_it_ended(end), &error, recorded.output),
     };
     // Let go only now: whoever sees the lock free must see the outcome.
     let _ = owned.lock.release();
     // The usual end costs no look at the row: its output has been passed on, and that is all that the caller wants.
-    let as_wished = missing == 0 || arrival.args.no_record_output;
+    let refused = dropped || recorded.refused;
+    let as_wished = !refused && (recorded.missing == 0 || arrival.args.no_record_output);
     if completed && as_wished && !arrival.wants_output && finished == Finished::Recorded {
         return Answer::silent(code);
     }
     match arrival.store.get(owned.id) {
         Ok(Some(claim)) => {
             let words = match finished {
-                Finished::Recorded => words::ran(&claim),
+                Finished::Recorded => words::ran(&claim, refused),
                 Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
             };
-            Answer::ran(code, &claim, words, recorded.output, finished)
+            let answer = Answer::ran(code, &claim, words, recorded.output, finished);
+            if refused { answer.as_error() } else { answer }
         }
         // No error that ends in "nothing was run" may come from here on.
         _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output),
@@ -140,20 +142,20 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
 }
 
 /// Records the end, if need be without the rest of the output: of the two the outcome is what nobody can look up. Tells
-/// how many bytes of output are missing.
+/// whether it had to.
 fn finish_or_drop_output(
     store: &mut dyn Store,
     id: ClaimId,
     finish: Finish,
     rest: &[Chunk],
-) -> Result<(Finished, i64), StoreError> {
+) -> Result<(Finished, bool), StoreError> {
     match store.finish(id, &finish, rest) {
         Err(StoreError::Full(_)) if !rest.is_empty() => {
             let dropped: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
             let missing = finish.missing.saturating_add(i64::try_from(dropped).unwrap_or(i64::MAX));
-            Ok((store.finish(id, &Finish { missing, ..finish }, &[])?, missing))
+            Ok((store.finish(id, &Finish { missing, ..finish }, &[])?, true))
         }
-        finished => Ok((finished?, finish.missing)),
+        finished => Ok((finished?, false)),
     }
 }
 

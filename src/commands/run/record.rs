@@ -29,6 +29,7 @@ pub(super) struct Recorder<'a> {
     room: u64,
     recorded: u64,
     missing: u64,
+    refused: bool,
     captured: Option<Captured>,
 }
 
@@ -46,6 +47,8 @@ pub(super) struct Recorded {
     pub(super) recorded: u64,
     /// How many bytes are missing from the record.
     pub(super) missing: u64,
+    /// Whether they are missing because the store could not take them.
+    pub(super) refused: bool,
     /// The copy.
     pub(super) output: Option<Output>,
 }
@@ -63,6 +66,7 @@ impl<'a> Recorder<'a> {
             room,
             recorded: 0,
             missing: 0,
+            refused: false,
             captured: capture.then(|| Captured { output: Output::default(), room: room.max(MAX_OUTPUT) }),
         }
     }
@@ -70,7 +74,7 @@ impl<'a> Recorder<'a> {
     /// Returns what is left to do and to say.
     pub(super) fn finish(self) -> Recorded {
         let output = self.captured.map(|captured| captured.output);
-        Recorded { rest: self.waiting, recorded: self.recorded, missing: self.missing, output }
+        Recorded { rest: self.waiting, recorded: self.recorded, missing: self.missing, refused: self.refused, output }
     }
 
     fn keep(&mut self, stream: Stream, bytes: &[u8]) {
@@ -126,6 +130,7 @@ impl process::Recorder for Recorder<'_> {
         } else if self.waiting_bytes >= KEPT {
             // The store can't take it: what follows is missing, and the end is tried again with what was kept.
             self.room = 0;
+            self.refused = true;
         } else {
             self.since = Some(Instant::now());
         }
