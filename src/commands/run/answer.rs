@@ -130,7 +130,7 @@ impl Answer {
     }
 
     /// Makes sure that the words are said, `--quiet` or not.
-    pub(super) fn as_error(self) -> Answer {
+    pub(super) fn into_error(self) -> Answer {
         Answer { tone: Tone::Error, ..self }
     }
 

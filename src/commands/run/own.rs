@@ -134,7 +134,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
                 Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
             };
             let answer = Answer::ran(code, &claim, words, recorded.output, finished);
-            if refused { answer.as_error() } else { answer }
+            if refused { answer.into_error() } else { answer }
         }
         // No error that ends in "nothing was run" may come from here on.
         _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output),
