@@ -74,7 +74,8 @@ impl Idem {
         }
     }
 
-    fn run_with(&self, store: &Path, n: usize, flags: &[&str], command: &[impl AsRef<OsStr>]) -> Command {
+    /// The same with options of `idem run`.
+    pub(crate) fn run_with(&self, store: &Path, n: usize, flags: &[&str], command: &[impl AsRef<OsStr>]) -> Command {
         let mut run = clean(&self.program);
         run.arg("run").arg("--store").arg(store).args(call(n)).args(flags).arg("--").args(command);
         run

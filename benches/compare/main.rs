@@ -10,7 +10,8 @@
 //! | `place` | the temporary folder; programs built, found, or said to be missing |
 //! | `idem` | the command lines of idem, and the checks of what it recorded |
 //! | `sampling` | random order, one sample a process, medians and the spread of their ratios |
-//! | `latency`, `parallel`, `waiters`, `counts`, `aged` | one group of figures each |
+//! | `latency`, `parallel`, `waiters`, `counts`, `streaming`, `lines`, `aged` | one group of figures each |
+//! | `pipeline` | programs joined by pipes, for `streaming` and `lines` |
 //! | `machine` | what the figures were taken on |
 //! | `report` | goals, the table, markdown |
 
@@ -24,12 +25,15 @@ mod aged;
 mod counts;
 mod idem;
 mod latency;
+mod lines;
 mod machine;
 mod options;
 mod parallel;
+mod pipeline;
 mod place;
 mod report;
 mod sampling;
+mod streaming;
 mod waiters;
 
 use std::error::Error;
@@ -54,11 +58,13 @@ pub(crate) struct Bench {
 /// One group of figures.
 type Room = fn(&mut Bench) -> Result<()>;
 
-const ROOMS: [(&str, Room); 5] = [
+const ROOMS: [(&str, Room); 7] = [
     ("latency", latency::measure),
     ("parallel", parallel::measure),
     ("waiters", waiters::measure),
     ("counts", counts::measure),
+    ("streaming", streaming::measure),
+    ("lines", lines::measure),
     ("aged", aged::measure),
 ];
 

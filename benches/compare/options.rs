@@ -6,7 +6,7 @@ use crate::Result;
 
 const USAGE: &str = "\
 usage: cargo bench --bench compare -- [OPTIONS]
-  --quick      about 20 seconds
+  --quick      about half a minute
   --full       several minutes, with the store that has seen 10,000 replays
   --only ROOM  one group of figures; may be repeated
   --markdown   the tables as docs/benchmarks.md has them
@@ -26,14 +26,53 @@ pub(crate) struct Size {
     pub(crate) wakings: usize,
     /// Traced runs behind each count.
     pub(crate) traces: usize,
+    /// How much output a command streams, in MiB: a multiple of 64.
+    pub(crate) streamed: usize,
+    /// Rounds of the figures of streamed output, and of those that are recorded whole, which take longer.
+    pub(crate) streams: usize,
+    pub(crate) wholes: usize,
+    /// Lines that are sent through a running command.
+    pub(crate) lines: usize,
     /// Replays that age a store; `None` leaves the figure out.
     pub(crate) replays: Option<usize>,
 }
 
-const QUICK: Size = Size { rounds: 200, batches: 2, batch_runs: 256, wakings: 2, traces: 20, replays: None };
-const USUAL: Size = Size { rounds: 1000, batches: 6, batch_runs: 640, wakings: 6, traces: 60, replays: None };
-const FULL: Size =
-    Size { rounds: 3000, batches: 12, batch_runs: 1280, wakings: 15, traces: 120, replays: Some(10_000) };
+const QUICK: Size = Size {
+    rounds: 200,
+    batches: 2,
+    batch_runs: 256,
+    wakings: 2,
+    traces: 20,
+    streamed: 256,
+    streams: 2,
+    wholes: 1,
+    lines: 500,
+    replays: None,
+};
+const USUAL: Size = Size {
+    rounds: 1000,
+    batches: 6,
+    batch_runs: 640,
+    wakings: 6,
+    traces: 60,
+    streamed: 1024,
+    streams: 3,
+    wholes: 1,
+    lines: 5000,
+    replays: None,
+};
+const FULL: Size = Size {
+    rounds: 3000,
+    batches: 12,
+    batch_runs: 1280,
+    wakings: 15,
+    traces: 120,
+    streamed: 1024,
+    streams: 9,
+    wholes: 5,
+    lines: 20_000,
+    replays: Some(10_000),
+};
 
 pub(crate) struct Options {
     pub(crate) size: Size,

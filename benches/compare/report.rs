@@ -133,7 +133,17 @@ impl Report {
     }
 }
 
-/// Median and spread (p10–p90) of times in milliseconds.
+/// Median and spread (p10–p90) of times in milliseconds, in the unit that the median is best read in. A single one has no
+/// spread.
 pub(crate) fn times(samples: &Samples) -> String {
-    format!("{:.2} ms ({:.2}–{:.2})", samples.median(), samples.percentile(10.0), samples.percentile(90.0))
+    let (unit, scale) = match samples.median() {
+        median if median >= 1e3 => ("s", 1e-3),
+        median if median < 0.1 => ("µs", 1e3),
+        _ => ("ms", 1.0),
+    };
+    let at = |percent| samples.percentile(percent) * scale;
+    match samples.len() {
+        1 => format!("{:.2} {unit}, once", at(50.0)),
+        _ => format!("{:.2} {unit} ({:.2}–{:.2})", at(50.0), at(10.0), at(90.0)),
+    }
 }

@@ -69,7 +69,9 @@ fn failed(terms: &EndTerms, reason: Reason) -> Ended {
     match terms.effect {
         Effect::External => Ended { state: State::Held, outcome: Outcome::Unknown, reason },
         Effect::Local if terms.keep_failure => {
-            Ended { state: State::Completed, outcome: Outcome::NotLanded, reason: Reason::KeptFailure }
+            // That a time limit ended it must be told by the replay too.
+            let reason = if reason == Reason::Timeout { reason } else { Reason::KeptFailure };
+            Ended { state: State::Completed, outcome: Outcome::NotLanded, reason }
         }
         Effect::Local => released(reason),
     }
@@ -130,6 +132,8 @@ mod tests {
         for end in [End::Exited(1), End::Signaled(15), End::TimedOut { signal: None }] {
             let local = judge_end(&kept(Effect::Local), end);
             assert_eq!((local.state, local.outcome), (State::Completed, Outcome::NotLanded), "{end:?}");
+            let limit_ended_it = matches!(end, End::TimedOut { .. });
+            assert_eq!(local.reason, if limit_ended_it { Reason::Timeout } else { Reason::KeptFailure }, "{end:?}");
             assert_eq!(judge_end(&kept(Effect::External), end).state, State::Held, "{end:?}");
         }
         assert_eq!(judge_end(&kept(Effect::Local), End::Exited(6)).state, State::Released, "said not to have landed");

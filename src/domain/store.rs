@@ -141,8 +141,10 @@ pub trait Store {
     /// Returns a claim by its number.
     fn get(&mut self, id: ClaimId) -> Result<Option<Claim>, StoreError>;
 
-    /// Appends output of a running attempt, in order. Not synced.
-    fn append_output(&mut self, id: ClaimId, chunks: &[Chunk]) -> Result<(), StoreError>;
+    /// Appends output of a running attempt, in order, and tells how many bytes are missing so far. Not synced.
+    ///
+    /// `wait`: whether to wait for other writers; otherwise [`StoreError::Busy`] comes at once where there are some.
+    fn append_output(&mut self, id: ClaimId, chunks: &[Chunk], missing: i64, wait: bool) -> Result<(), StoreError>;
 
     /// Records an attempt's end and the rest of its output. A held claim that its own owner comes back to takes the
     /// outcome too (a recorded truth that comes late still counts); what a person decided stays as it is.

@@ -85,7 +85,7 @@ pub fn pump(
             break;
         }
         let next = [ended.map(|ended| ended + GRACE), recorder.due(), deadline.as_ref().and_then(Deadline::next)];
-        let Some(ready) = wait(&pipes, signals, outlets, ended.is_some(), timeout(next))? else { continue };
+        let Some(ready) = wait(&pipes, signals, outlets, timeout(next))? else { continue };
         if recorder.due().is_some_and(|due| due <= Instant::now()) {
             recorder.flush();
         }
@@ -171,13 +171,12 @@ struct Ready {
 
 /// Waits until something is ready or the time has come. `None`: a signal came, which its handler has dealt with.
 ///
-/// A pipe whose outlet has a slow reader isn't read: the command then waits as it would for that reader itself. Once the
-/// command has ended it is read all the same: what is left is bounded, and the record doesn't wait for a reader.
+/// A pipe whose outlet has a slow reader isn't read: the command then waits as it would for that reader itself. What the
+/// command left in it at its end is read all the same: that is bounded, and the record doesn't wait for a reader.
 fn wait(
     pipes: &[Pipe; 2],
     signals: &Signals,
     outlets: &[Outlet; 2],
-    ended: bool,
     timeout: PollTimeout,
 ) -> io::Result<Option<Ready>> {
     let mut fds = Vec::with_capacity(5);
@@ -187,7 +186,7 @@ fn wait(
         if let Some(fd) = outlet.waits_for() {
             fds.push(PollFd::new(fd, PollFlags::POLLOUT));
         }
-        if let Some(file) = pipe.file.as_ref().filter(|_| ended || outlet.waits_for().is_none()) {
+        if let Some(file) = pipe.file.as_ref().filter(|_| pipe.owed > 0 || outlet.waits_for().is_none()) {
             *asked = Some(fds.len());
             fds.push(PollFd::new(file.as_fd(), PollFlags::POLLIN));
         }

@@ -49,6 +49,9 @@ pub fn story(facts: &Facts<'_>) -> String {
     if let Some(at) = claim.finished_at {
         line("ended", &format!("{at}, {}", words::end_of(claim)));
     }
+    if claim.missing > 0 {
+        line("output", &format!("{} bytes of it are missing from the record", claim.missing));
+    }
     line("owner", &format!("{}{}", escape(&claim.owner.actor), owner(facts.owner)));
     let _ = writeln!(text, "\nhistory");
     for event in facts.events {

@@ -242,9 +242,11 @@ pub(crate) fn output_keeps_its_order_and_its_bytes<S: Stores>() {
     let (other, _) = inserted(&mut store, &call("u"));
     let chunk = |stream, data: &[u8]| Chunk { stream, data: data.to_vec() };
     let big = vec![0xa5; 3 * 1024 * 1024];
-    store.append_output(id, &[chunk(Stream::Stderr, b"\xff\x00"), chunk(Stream::Stdout, b"a")]).expect("appending");
-    store.append_output(other, &[chunk(Stream::Stdout, b"not mine")]).expect("appending");
-    store.append_output(id, &[chunk(Stream::Stdout, &big)]).expect("appending");
+    store
+        .append_output(id, &[chunk(Stream::Stderr, b"\xff\x00"), chunk(Stream::Stdout, b"a")], 0, true)
+        .expect("appending");
+    store.append_output(other, &[chunk(Stream::Stdout, b"not mine")], 0, true).expect("appending");
+    store.append_output(id, &[chunk(Stream::Stdout, &big)], 0, true).expect("appending");
     // Seen by others while it runs.
     assert_eq!(output(&mut stores.open(), id).len(), 3);
     store.finish(id, &landed(), &[chunk(Stream::Stderr, b"end")]).expect("finishing works");

@@ -129,9 +129,9 @@ impl Answer {
         Answer::of(code, claim, words, output, Tone::Error).with_error(kind.as_str())
     }
 
-    /// Makes sure that the words are said, `--quiet` or not.
-    pub(super) fn into_error(self) -> Answer {
-        Answer { tone: Tone::Error, ..self }
+    /// Changes how the words are said.
+    pub(super) fn with_tone(self, tone: Tone) -> Answer {
+        Answer { tone, ..self }
     }
 
     fn of(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {

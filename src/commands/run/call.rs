@@ -60,7 +60,9 @@ impl Call {
         let call = key::Call { who: &who, conv: &conv, tool: &tool, params: &json, bound: &bound };
         let canonical = call.canonical();
         let key = Key::of(&canonical);
-        let bound = bound.text();
+        // Variables often hold secrets: the key has their values, the record only their names.
+        let env = bound.env.keys().map(|name| (name.clone(), Some("[not recorded]".to_owned()))).collect();
+        let bound = Bound { env, ..bound }.text();
         Ok(Call { params, bound, canonical, key, took_stdin, stdin, who, conv, tool })
     }
 }

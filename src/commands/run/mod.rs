@@ -80,6 +80,11 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
     // Opened first: an answer that can't be given back would be a lost result, and errors are answers too.
     *status_file = args.status_file.as_deref().map(open_status_file).transpose()?;
     check_codes(args)?;
+    if args.timeout.is_some_and(|timeout| timeout.is_zero()) {
+        return Err(Failure::new(Kind::Usage, "--timeout 0 leaves the command no time")
+            .hint("leave it out for no limit")
+            .into());
+    }
     let call = Call::read(&args.identity, &args.redact, args.stdin)?;
     let location = settings::store(global)?;
     let store = Box::new(SqliteStore::open(&location)?);

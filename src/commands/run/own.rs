@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Child;
 use std::time::Duration;
 
+use super::answer::Tone;
 use super::record::{Recorded, Recorder};
 use super::{Answer, Arrival, subst};
 use crate::cli::Stdin;
@@ -124,7 +125,8 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
     // The usual end costs no look at the row: its output has been passed on, and that is all that the caller wants.
     let refused = dropped || recorded.refused;
     let as_wished = !refused && (recorded.missing == 0 || arrival.args.no_record_output);
-    if completed && as_wished && !arrival.wants_output && finished == Finished::Recorded {
+    let usual = completed && as_wished && finished == Finished::Recorded;
+    if usual && !arrival.wants_output {
         return Answer::silent(code);
     }
     match arrival.store.get(owned.id) {
@@ -134,7 +136,11 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
                 Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
             };
             let answer = Answer::ran(code, &claim, words, recorded.output, finished);
-            if refused { answer.into_error() } else { answer }
+            match (refused, usual) {
+                (true, _) => answer.with_tone(Tone::Error),
+                (_, true) => answer.with_tone(Tone::Silent),
+                _ => answer,
+            }
         }
         // No error that ends in "nothing was run" may come from here on.
         _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output),

@@ -30,6 +30,8 @@ pub(super) struct Recorder<'a> {
     recorded: u64,
     missing: u64,
     refused: bool,
+    /// Whether the row says that bytes are missing.
+    told: bool,
     captured: Option<Captured>,
 }
 
@@ -67,6 +69,7 @@ impl<'a> Recorder<'a> {
             recorded: 0,
             missing: 0,
             refused: false,
+            told: false,
             captured: capture.then(|| Captured { output: Output::default(), room: room.max(MAX_OUTPUT) }),
         }
     }
@@ -105,12 +108,18 @@ impl process::Recorder for Recorder<'_> {
         // Once something is missing, what follows would stand in the wrong place.
         let taken = if self.missing > 0 { &[] } else { take(bytes, &mut self.room) };
         self.missing += (bytes.len() - taken.len()) as u64;
+        if self.missing > 0 && !self.told {
+            // So that the row says it, should this process be killed.
+            self.since.get_or_insert_with(Instant::now);
+        }
         if taken.is_empty() {
             return;
         }
         self.recorded += taken.len() as u64;
         self.keep(stream, taken);
-        if self.waiting_bytes >= FLUSH_AT {
+        // One that was put off is tried again when it is due, or when memory would grow.
+        let put_off = self.waiting_bytes > FLUSH_AT + bytes.len() && self.waiting_bytes < KEPT;
+        if self.waiting_bytes >= FLUSH_AT && !put_off {
             process::Recorder::flush(self);
         }
     }
@@ -121,18 +130,25 @@ impl process::Recorder for Recorder<'_> {
 
     fn flush(&mut self) {
         self.since = None;
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && (self.missing == 0 || self.told) {
             return;
         }
-        if self.store.append_output(self.id, &self.waiting).is_ok() {
-            self.waiting.clear();
-            self.waiting_bytes = 0;
-        } else if self.waiting_bytes >= KEPT {
-            // The store can't take it: what follows is missing, and the end is tried again with what was kept.
-            self.room = 0;
-            self.refused = true;
-        } else {
-            self.since = Some(Instant::now());
+        // Other writers are waited for only where memory would grow: meanwhile the command's output, its end and its time
+        // limit would wait too.
+        let wait = self.waiting_bytes >= KEPT;
+        let missing = i64::try_from(self.missing).unwrap_or(i64::MAX);
+        match self.store.append_output(self.id, &self.waiting, missing, wait) {
+            Ok(()) => {
+                self.told = self.missing > 0;
+                self.waiting.clear();
+                self.waiting_bytes = 0;
+            }
+            Err(_) if wait => {
+                // The store can't take it: what follows is missing, and the end is tried again with what was kept.
+                self.room = 0;
+                self.refused = true;
+            }
+            Err(_) => self.since = Some(Instant::now()),
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct SqliteStore {
     lock_path: PathBuf,
     /// Opened by the first write: a replay needs none.
     queue: Option<Queue>,
+    /// Whether a write waits for its turn.
+    patient: bool,
     log: ArrivalsLog,
 }
 
@@ -54,6 +56,7 @@ impl SqliteStore {
             path: opened.path,
             lock_path: location.lock_path(),
             queue: None,
+            patient: true,
         })
     }
 
@@ -73,8 +76,13 @@ impl SqliteStore {
             let opened = Queue::open(&self.lock_path).map_err(failed("opening the lock file"));
             self.queue = Some(opened.map_err(|(doing, error)| from_io(&self.lock_path, doing, &error))?);
         }
-        let turn = self.queue.as_ref().map(Queue::turn).transpose();
-        let _turn = turn.map_err(|error| from_io(&self.path, "waiting for the turn to write", &error))?;
+        let turn = match &self.queue {
+            Some(queue) if self.patient => queue.turn().map(Some),
+            Some(queue) => queue.turn_now(),
+            None => Ok(None),
+        };
+        let turn = turn.map_err(|error| from_io(&self.path, "waiting for the turn to write", &error))?;
+        let Some(_turn) = turn else { return Err(StoreError::Busy(self.path.clone())) };
         let transaction = |conn: &mut Connection| {
             let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let result = write(&tx)?;
@@ -125,9 +133,21 @@ impl Store for SqliteStore {
         self.read(|conn| write::get(conn, id))
     }
 
-    fn append_output(&mut self, id: ClaimId, chunks: &[Chunk]) -> Result<(), StoreError> {
+    fn append_output(&mut self, id: ClaimId, chunks: &[Chunk], missing: i64, wait: bool) -> Result<(), StoreError> {
         self.read(write::prepare_output)?;
-        self.write_unsynced(|tx| write::append_output(tx, id, chunks))
+        let append = |tx: &Transaction<'_>| {
+            write::append_output(tx, id, chunks)?;
+            if missing > 0 { write::tell_missing(tx, id, missing) } else { Ok(()) }
+        };
+        if wait {
+            return self.write_unsynced(append);
+        }
+        self.read(|conn| conn.busy_timeout(Duration::ZERO))?;
+        self.patient = false;
+        let appended = self.write_unsynced(append);
+        self.patient = true;
+        self.read(|conn| conn.busy_timeout(open::BUSY_TIMEOUT))?;
+        appended
     }
 
     fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError> {

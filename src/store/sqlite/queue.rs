@@ -32,6 +32,12 @@ impl Queue {
         lock::lock(&self.0, QUEUE, Mode::Exclusive)?;
         Ok(Turn(&self.0))
     }
+
+    /// Takes the turn if nobody has it.
+    pub(super) fn turn_now(&self) -> io::Result<Option<Turn<'_>>> {
+        let taken = lock::try_lock(&self.0, QUEUE, Mode::Exclusive)?;
+        Ok(taken.then(|| Turn(&self.0)))
+    }
 }
 
 impl Drop for Turn<'_> {

@@ -115,6 +115,11 @@ pub(super) fn append_output(tx: &Transaction<'_>, id: ClaimId, chunks: &[Chunk])
     Ok(())
 }
 
+/// Tells of a running attempt how many bytes of its output are missing so far.
+pub(super) fn tell_missing(tx: &Transaction<'_>, id: ClaimId, missing: i64) -> rusqlite::Result<()> {
+    tx.execute("UPDATE claim SET missing = ?2 WHERE id = ?1", params![id, missing]).map(|_| ())
+}
+
 /// Records an attempt's end.
 ///
 /// Its owner writes where nobody has decided meanwhile: while it runs, or while it is held only because the owner was
