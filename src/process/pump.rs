@@ -221,7 +221,12 @@ fn drain(signals: &Signals) -> io::Result<()> {
 fn has_ended(child: &Child) -> io::Result<bool> {
     let pid = Pid::from_raw(child.id().cast_signed());
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    Ok(waitid(Id::Pid(pid), flags)? != WaitStatus::StillAlive)
+    match waitid(Id::Pid(pid), flags) {
+        Ok(status) => Ok(status != WaitStatus::StillAlive),
+        // It has ended by a signal that the library has no name for (a real-time one). The arguments are valid.
+        Err(Errno::EINVAL) => Ok(true),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn end(status: ExitStatus) -> End {

@@ -1,7 +1,7 @@
 //! Signals to idem: forwarded to the command, or kept until it is known that nothing runs.
 //!
 //! The one place with `unsafe` in the project: installing handlers. The handlers themselves touch atomics and make system
-//! calls that are safe in a handler (`kill`, `write`, `raise`). Forwarding happens in the handler and not in some loop,
+//! calls that are safe in a handler (`kill`, `write`, `raise`, `sigaction`, `sigprocmask`, `getsid`). Forwarding happens in the handler and not in some loop,
 //! so that a signal reaches the command also while idem is blocked: on a full pipe, on a sync, on a busy store.
 
 use std::io::{self, PipeReader, PipeWriter};
@@ -64,12 +64,12 @@ impl Signals {
         &self.wake
     }
 
-    /// Returns the first signal that came while there was no command and that would have ended idem.
-    pub fn pending(&self) -> Option<i32> {
-        Some(PENDING.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
+    /// Takes the first signal that came while there was no command and that would have ended idem.
+    pub fn take_pending(&self) -> Option<i32> {
+        Some(PENDING.swap(0, Ordering::SeqCst)).filter(|&signal| signal != 0)
     }
 
-    /// Forwards from now on to this process, what came in since the last look at [`Signals::pending`] included.
+    /// Forwards from now on to this process, what came in since the last look at [`Signals::take_pending`] included.
     pub fn forward_to(&self, pid: u32) {
         COMMAND.store(pid.cast_signed(), Ordering::SeqCst);
         // A signal between that last look and the line above found no command and was kept; one after it was forwarded
@@ -104,7 +104,7 @@ impl Drop for Signals {
 fn set(signal: Signal, handler: SigHandler) -> io::Result<SigAction> {
     // Restarted system calls: everything but poll goes on as if nothing had happened. Of a child only the end is told.
     let action = SigAction::new(handler, SaFlags::SA_RESTART | SaFlags::SA_NOCLDSTOP, SigSet::empty());
-    // SAFETY: both handlers only load and store atomics and call kill, raise and write, all async-signal-safe; they
+    // SAFETY: both handlers only load and store atomics and make the system calls named above, all async-signal-safe; they
     // allocate nothing, take no lock and keep errno as they found it.
     Ok(unsafe { nix::sys::signal::sigaction(signal, &action) }?)
 }
@@ -119,17 +119,36 @@ fn forward(number: i32, from_terminal: bool) {
     let Ok(signal) = Signal::try_from(number) else { return };
     let command = COMMAND.load(Ordering::SeqCst);
     if command > 0 {
-        // A terminal sends to the whole foreground group, so the command has it already: once is enough.
-        if !from_terminal {
+        // A terminal sends to the whole foreground group, so the command has it already: once is enough. But that it hung up
+        // it tells the leader of the session alone.
+        let has_it = from_terminal && !(signal == Signal::SIGHUP && leads_session());
+        if !has_it {
             let _ = kill(Pid::from_raw(command), signal);
         }
     } else if !matches!(signal, Signal::SIGWINCH | Signal::SIGCONT | Signal::SIGTSTP) {
         let _ = PENDING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
     }
     if signal == Signal::SIGTSTP {
-        // The handler stands in for the default action, which is to stop.
-        let _ = raise(Signal::SIGSTOP);
+        stop();
     }
+}
+
+/// Does what SIGTSTP does by default, in whose place the handler stands: stops, unless nobody could bring this process
+/// back (the kernel knows: an orphaned group isn't stopped).
+fn stop() {
+    let mut this = SigSet::empty();
+    this.add(Signal::SIGTSTP);
+    if set(Signal::SIGTSTP, SigHandler::SigDfl).is_ok() {
+        let _ = raise(Signal::SIGTSTP);
+        // It is blocked while its handler runs. Here it takes effect, and here the process goes on after SIGCONT.
+        let _ = this.thread_unblock();
+        let _ = this.thread_block();
+        let _ = set(Signal::SIGTSTP, SigHandler::SigAction(on_signal));
+    }
+}
+
+fn leads_session() -> bool {
+    nix::unistd::getsid(None) == Ok(nix::unistd::getpid())
 }
 
 /// The kernel itself is the sender of what is typed at a terminal; what a process sends has its process id.

@@ -18,7 +18,7 @@ mod store;
 
 pub(crate) use answer::Answer;
 pub(crate) use call::{Call, Running};
-pub(crate) use facts::{become_free, has_open, is_alive, seq, sleeping_waiters, wait_for};
+pub(crate) use facts::{become_free, has_open, is_alive, is_stopped, peak_memory, seq, sleeping_waiters, wait_for};
 pub(crate) use files::{copy_of_idem, mode_of, set_mode};
 pub(crate) use gate::Gate;
 

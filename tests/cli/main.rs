@@ -1,8 +1,9 @@
 //! Black-box tests of the `idem` program: real processes against the contract, one module a subject.
 //!
-//! They need `sh`, the `sqlite3` program and `strace`; some need root or user namespaces and say so.
+//! They need `sh`, `sqlite3`, `strace`, `script`, `setsid`, `nohup` and `timeout`; some need root or user namespaces and say so.
 
 mod arrivals;
+mod background;
 mod bad_input;
 mod bad_store;
 mod claim_first;
@@ -10,12 +11,18 @@ mod env;
 mod environment;
 mod hands;
 mod identity;
+mod inputs;
 mod json;
+mod limits;
 mod mismatch;
 mod nested;
 mod outcomes;
 mod output;
 mod owners;
+mod recording;
 mod resolving;
+mod signals;
+mod streams;
+mod subst;
 mod terminal;
 mod unrecorded;

@@ -98,6 +98,9 @@ fn bind(identity: &Identity) -> anyhow::Result<(Bound, Option<File>)> {
     let mut bound = Bound { occurrence: identity.occurrence, ..Bound::default() };
     for path in &identity.bind_file {
         let name = utf8(path, "--bind-file")?;
+        if bound.files.contains_key(&name) {
+            continue;
+        }
         let digest = File::open(path).and_then(|mut file| spool::digest(&mut file));
         let digest = digest.with_context(|| format!("the bound file {name} can't be read"))?;
         bound.files.insert(name, digest);

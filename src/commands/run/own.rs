@@ -39,7 +39,7 @@ pub(super) struct Owned {
 /// The claim is committed and synced (G1). Whatever happens from here on ends in a recorded outcome, or in a row that
 /// says running while its lock is free, which the next arrival holds.
 pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Answer> {
-    if let Some(signal) = owned.signals.pending() {
+    if let Some(signal) = owned.signals.take_pending() {
         let words = words::stopped_before_start(owned.id, signal);
         let code = u8::try_from(128 + signal).unwrap_or(exit::OWN);
         return not_started(arrival, &owned, code, Some(signal), words);

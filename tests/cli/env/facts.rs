@@ -24,11 +24,25 @@ pub(crate) fn wait_for<T>(what: &str, mut fact: impl FnMut() -> Option<T>) -> T 
 
 /// Whether a process still runs; one that has ended and waits to be collected doesn't.
 pub(crate) fn is_alive(pid: i32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return false;
-    };
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    !matches!(state_of(pid), None | Some('Z' | 'X'))
+}
+
+/// Whether a process is stopped, as by SIGSTOP.
+pub(crate) fn is_stopped(pid: i32) -> bool {
+    state_of(pid) == Some('T')
+}
+
+fn state_of(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// The most memory that a living process has had at one time, in KiB.
+#[track_caller]
+pub(crate) fn peak_memory(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+    peak.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
 }
 
 /// Waits until a process has ended, so that nothing it held is held any more.

@@ -25,6 +25,11 @@ impl Gate {
         Gate { fifo }
     }
 
+    /// Puts bytes into it, for the one who waits: what somebody types, say.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        (&self.fifo).write_all(bytes).expect("room in a FIFO");
+    }
+
     /// Opens it, for all who wait and all who come.
     pub(crate) fn open(&self) {
         (&self.fifo).write_all(&[b'\n'; 1024]).expect("room in a FIFO");
