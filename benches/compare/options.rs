@@ -31,8 +31,8 @@ pub(crate) struct Size {
     /// Rounds of the figures of streamed output, and of those that are recorded whole, which take longer.
     pub(crate) streams: usize,
     pub(crate) wholes: usize,
-    /// Lines that are sent through a running command.
-    pub(crate) lines: usize,
+    /// Running commands that lines are sent through.
+    pub(crate) sessions: usize,
     /// Replays that age a store; `None` leaves the figure out.
     pub(crate) replays: Option<usize>,
 }
@@ -46,7 +46,7 @@ const QUICK: Size = Size {
     streamed: 256,
     streams: 2,
     wholes: 1,
-    lines: 500,
+    sessions: 10,
     replays: None,
 };
 const USUAL: Size = Size {
@@ -58,7 +58,7 @@ const USUAL: Size = Size {
     streamed: 1024,
     streams: 3,
     wholes: 1,
-    lines: 5000,
+    sessions: 40,
     replays: None,
 };
 const FULL: Size = Size {
@@ -70,7 +70,7 @@ const FULL: Size = Size {
     streamed: 1024,
     streams: 9,
     wholes: 5,
-    lines: 20_000,
+    sessions: 100,
     replays: Some(10_000),
 };
 

@@ -133,12 +133,12 @@ impl Report {
     }
 }
 
-/// Median and spread (p10–p90) of times in milliseconds, in the unit that the median is best read in. A single one has no
+/// Median and spread (p10–p90) of times in milliseconds, in the unit that they are best read in. A single one has no
 /// spread.
 pub(crate) fn times(samples: &Samples) -> String {
     let (unit, scale) = match samples.median() {
         median if median >= 1e3 => ("s", 1e-3),
-        median if median < 0.1 => ("µs", 1e3),
+        _ if samples.percentile(90.0) < 0.1 => ("µs", 1e3),
         _ => ("ms", 1.0),
     };
     let at = |percent| samples.percentile(percent) * scale;

@@ -1,6 +1,6 @@
 //! What an arrival means: the rules of design §5 and the order of answers of §12, as a pure function.
 
-use super::claim::{Effect, Reason, State};
+use super::claim::{Effect, Outcome, Reason, State};
 
 /// What the operating system says of an owner (design §5, liveness).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +97,28 @@ fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
     }
 }
 
+/// What has become of an attempt that was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Why it is in its state.
+    pub reason: Option<Reason>,
+    /// What is known of the write.
+    pub outcome: Outcome,
+    /// Whether its owner recorded an end, in time or late.
+    pub has_end: bool,
+}
+
 /// Judges an arrival that waited for an attempt, by what has become of that attempt (design §5, step 3).
 ///
-/// A failure that released the claim is the answer for everybody who waited: fifty waiters never turn into fifty runs.
-/// What has no result of its own (freed by a person, or interrupted and released) sends the arrival back to the start.
-pub fn after_wait(holder: &Holder, reason: Option<Reason>, terms: &Terms) -> Verdict {
-    let has_result = !matches!(reason, Some(Reason::Interrupted | Reason::OwnerLost | Reason::Resolved) | None);
+/// Its end is the answer for everybody who waited, a failure that released the claim included: fifty waiters never turn
+/// into fifty runs. That a person freed the key meanwhile changes nothing for them where the end is known. What left no
+/// known end sends the arrival back to the start.
+pub fn after_wait(holder: &Holder, past: &Past, terms: &Terms) -> Verdict {
+    let interrupted = matches!(past.reason, Some(Reason::Interrupted | Reason::OwnerLost));
     match holder.state {
-        State::Released if has_result => Verdict::Replay,
+        State::Released | State::Cleared if past.has_end && past.outcome != Outcome::Unknown && !interrupted => {
+            Verdict::Replay
+        }
         _ => judge(holder, terms),
     }
 }
@@ -204,20 +218,26 @@ mod tests {
     #[test]
     fn who_waited_gets_what_the_attempt_became() {
         let ended = |state| holder(state, Liveness::Dead);
+        use Outcome::{Landed, NotLanded, Unknown};
         let table = [
-            (State::Completed, Some(Reason::Exit), Verdict::Replay),
-            (State::Released, Some(Reason::Exit), Verdict::Replay),
-            (State::Released, Some(Reason::Signal), Verdict::Replay),
-            (State::Released, Some(Reason::NotStarted), Verdict::Replay),
-            (State::Released, Some(Reason::NotLandedExit), Verdict::Replay),
-            (State::Released, Some(Reason::Interrupted), Verdict::Claim),
-            (State::Released, Some(Reason::Resolved), Verdict::Claim),
-            (State::Held, Some(Reason::Exit), Verdict::Held),
-            (State::Cleared, Some(Reason::Cleared), Verdict::Claim),
-            (State::Running, None, Verdict::Hold(Reason::Interrupted)),
+            (State::Completed, Some(Reason::Exit), Landed, true, Verdict::Replay),
+            (State::Released, Some(Reason::Exit), NotLanded, true, Verdict::Replay),
+            (State::Released, Some(Reason::Signal), NotLanded, true, Verdict::Replay),
+            (State::Released, Some(Reason::NotStarted), NotLanded, true, Verdict::Replay),
+            (State::Released, Some(Reason::NotLandedExit), NotLanded, true, Verdict::Replay),
+            (State::Released, Some(Reason::Interrupted), Unknown, false, Verdict::Claim),
+            (State::Released, Some(Reason::Resolved), NotLanded, false, Verdict::Claim),
+            (State::Released, Some(Reason::Resolved), Landed, true, Verdict::Replay),
+            (State::Held, Some(Reason::Exit), Unknown, true, Verdict::Held),
+            (State::Cleared, Some(Reason::Cleared), Unknown, false, Verdict::Claim),
+            (State::Cleared, Some(Reason::Cleared), Unknown, true, Verdict::Claim),
+            (State::Cleared, Some(Reason::Cleared), Landed, true, Verdict::Replay),
+            (State::Cleared, Some(Reason::Cleared), NotLanded, true, Verdict::Replay),
+            (State::Running, None, Unknown, false, Verdict::Hold(Reason::Interrupted)),
         ];
-        for (state, reason, verdict) in table {
-            assert_eq!(after_wait(&ended(state), reason, &TERMS), verdict, "{state} {reason:?}");
+        for (state, reason, outcome, has_end, verdict) in table {
+            let past = Past { reason, outcome, has_end };
+            assert_eq!(after_wait(&ended(state), &past, &TERMS), verdict, "{state} {past:?}");
         }
     }
 }

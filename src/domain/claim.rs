@@ -191,6 +191,8 @@ pub struct NewClaim {
     pub command: CommandLine,
     /// The claim whose command started this arrival.
     pub parent: Option<ClaimId>,
+    /// The newest row of the store when the arrival found nobody holding the key: what came later it has missed.
+    pub seen: ClaimId,
     /// The byte that this attempt already holds.
     pub lock: LockPlace,
     /// Who runs it.

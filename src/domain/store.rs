@@ -26,6 +26,8 @@ pub enum Claimed {
     },
     /// This claim holds the key.
     Taken(Box<Claim>),
+    /// Nobody holds the key any more, but this attempt began and ended since the arrival looked.
+    Missed(Box<Claim>),
 }
 
 /// An attempt's end, ready to be recorded.
@@ -135,7 +137,10 @@ pub trait Store {
     /// Returns the claim that holds the key. Reads only, and takes no lock that a writer could hold.
     fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError>;
 
-    /// Inserts the claim unless the key is held; the insert is the arbiter. Recorded, with its `run` event.
+    /// Returns the number of the newest row, 0 in an empty store: for [`NewClaim::seen`].
+    fn newest(&mut self) -> Result<ClaimId, StoreError>;
+
+    /// Inserts the claim unless the key is held or an attempt was missed; the insert is the arbiter. Recorded, with its `run` event.
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError>;
 
     /// Returns a claim by its number.
@@ -199,6 +204,8 @@ pub enum StoreError {
     FolderMissing(PathBuf),
     /// The store's path is a folder or another thing that isn't a file.
     NotAFile(PathBuf),
+    /// The store's file has more than one name (hard links).
+    OtherNames(PathBuf),
     /// Another user owns this file or folder.
     ForeignOwner(PathBuf),
     /// Other users can write this file or folder.
@@ -240,6 +247,7 @@ impl StoreError {
             StoreError::UnknownUrl(_) => "store-url",
             StoreError::FolderMissing(_) => "store-folder-missing",
             StoreError::NotAFile(_) => "store-not-a-file",
+            StoreError::OtherNames(_) => "store-other-names",
             StoreError::ForeignOwner(_) => "store-foreign-owner",
             StoreError::WritableByOthers(_) => "store-writable-by-others",
             StoreError::NetworkFileSystem(..) => "store-network-file-system",
@@ -265,6 +273,10 @@ impl StoreError {
                  mistyped path would be another ledger"
             }
             StoreError::NotAFile(_) => "name a file's path, such as /path/to/idem.db",
+            StoreError::OtherNames(_) => {
+                "remove the other names (find -samefile): each would have a log and locks of its own, and claims would be \
+                 missed; a symbolic link is fine"
+            }
             StoreError::ForeignOwner(_) => "use a store of your own, or give this one to the user who runs idem",
             StoreError::WritableByOthers(_) => "take the right to write from group and others (chmod go-w)",
             StoreError::NetworkFileSystem(..) => {
@@ -298,6 +310,7 @@ impl std::fmt::Display for StoreError {
             StoreError::UnknownUrl(url) => write!(f, "there is no store for {url} in this build"),
             StoreError::FolderMissing(path) => write!(f, "the store's folder {} doesn't exist", path.display()),
             StoreError::NotAFile(path) => write!(f, "the store {} is not a regular file", path.display()),
+            StoreError::OtherNames(path) => write!(f, "the store {} has other names (hard links)", path.display()),
             StoreError::ForeignOwner(path) => write!(f, "{} belongs to another user", path.display()),
             StoreError::WritableByOthers(path) => write!(f, "{} can be written by other users", path.display()),
             StoreError::NetworkFileSystem(path, name) => {

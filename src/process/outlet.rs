@@ -6,11 +6,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::write;
+
+use super::pump::LARGE_PIPE;
 
 /// Where one stream of the command goes. What can't be passed on is dropped: the command and the record go on.
 #[derive(Debug)]
@@ -68,6 +71,14 @@ impl Outlet {
         let written = self.write_some(bytes);
         if !matches!(self.sink, Sink::Closed) {
             self.waiting.extend_from_slice(&bytes[written..]);
+        }
+    }
+
+    /// Makes a pipe of the caller's hold more: fewer and larger steps for a command that writes much.
+    pub fn widen(&mut self) {
+        if let Sink::Own(fd) = &self.sink {
+            // Past the user's limit on such pipes it stays as it is; of a terminal there is nothing to widen.
+            let _ = fcntl(fd, FcntlArg::F_SETPIPE_SZ(LARGE_PIPE));
         }
     }
 

@@ -27,7 +27,10 @@ const READ_SIZE: usize = 64 * 1024;
 
 /// How much is read at once from a command that fills its pipe, in bytes, and how large its pipe is made.
 const LARGE_READ: usize = 256 * 1024;
-const LARGE_PIPE: i32 = 1024 * 1024;
+pub(super) const LARGE_PIPE: i32 = 1024 * 1024;
+
+/// How often the command's end is looked for where no signal tells it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What keeps the output.
 pub trait Recorder {
@@ -57,6 +60,8 @@ struct Pipe {
     file: Option<OwnedFd>,
     /// How much must still be read after the command's end, whatever the time: at most what the pipe can hold.
     owed: usize,
+    /// Whether it was made larger.
+    wide: bool,
 }
 
 /// Runs the loop until the command has ended and its output has been taken. What a slow reader has not taken of it
@@ -72,8 +77,8 @@ pub fn pump(
 ) -> io::Result<Ran> {
     let mut deadline = limit.map(Deadline::new);
     let mut pipes = [
-        Pipe { stream: Stream::Stdout, file: child.stdout.take().map(OwnedFd::from), owed: 0 },
-        Pipe { stream: Stream::Stderr, file: child.stderr.take().map(OwnedFd::from), owed: 0 },
+        Pipe { stream: Stream::Stdout, file: child.stdout.take().map(OwnedFd::from), owed: 0, wide: false },
+        Pipe { stream: Stream::Stderr, file: child.stderr.take().map(OwnedFd::from), owed: 0, wide: false },
     ];
     let mut buffer = vec![0; READ_SIZE];
     let mut ended: Option<Instant> = None;
@@ -84,7 +89,9 @@ pub fn pump(
         {
             break;
         }
-        let next = [ended.map(|ended| ended + GRACE), recorder.due(), deadline.as_ref().and_then(Deadline::next)];
+        let grace = ended.map(|ended| ended + GRACE).filter(|until| *until > Instant::now());
+        let look = (signals.deaf() && ended.is_none()).then(|| Instant::now() + LOOK);
+        let next = [grace, look, recorder.due(), deadline.as_ref().and_then(Deadline::next)];
         let Some(ready) = wait(&pipes, signals, outlets, timeout(next))? else { continue };
         if recorder.due().is_some_and(|due| due <= Instant::now()) {
             recorder.flush();
@@ -101,7 +108,8 @@ pub fn pump(
         if ready.wake {
             drain(signals)?;
         }
-        if ended.is_none() && (ready.wake || deadline.as_ref().is_some_and(Deadline::is_due)) && has_ended(child)? {
+        let look = ready.wake || signals.deaf() || deadline.as_ref().is_some_and(Deadline::is_due);
+        if ended.is_none() && look && has_ended(child)? {
             ended = Some(Instant::now());
             pipes.iter_mut().for_each(Pipe::owe_what_it_holds);
         }
@@ -126,8 +134,9 @@ impl Pipe {
                 self.owed = self.owed.saturating_sub(count);
                 outlet.pass(&buffer[..count]);
                 recorder.record(self.stream, &buffer[..count]);
-                if count == buffer.len() {
+                if count == buffer.len() && !self.wide {
                     self.widen(buffer);
+                    outlet.widen();
                 }
             }
             Err(Errno::EINTR | Errno::EAGAIN) => {}
@@ -137,8 +146,9 @@ impl Pipe {
     }
 
     /// Makes room for a command that writes more than is read at once: fewer and larger steps.
-    fn widen(&self, buffer: &mut Vec<u8>) {
+    fn widen(&mut self, buffer: &mut Vec<u8>) {
         let Some(file) = &self.file else { return };
+        self.wide = buffer.len() >= LARGE_READ;
         let size = fcntl(file.as_fd(), FcntlArg::F_GETPIPE_SZ).unwrap_or(LARGE_PIPE);
         if size < LARGE_PIPE {
             // A user has a limit on such pipes; past it the pipe stays as it is.
@@ -200,7 +210,7 @@ fn wait(
     Ok(Some(Ready { pipes: asked.map(|index| index.is_some_and(answered)), wake: answered(0) }))
 }
 
-fn timeout(next: [Option<Instant>; 3]) -> PollTimeout {
+fn timeout(next: [Option<Instant>; 4]) -> PollTimeout {
     match next.into_iter().flatten().min() {
         None => PollTimeout::NONE,
         Some(next) => {

@@ -8,18 +8,23 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise};
 use nix::unistd::{Pid, write};
 
 /// What is forwarded to the command.
-const FORWARDED: [Signal; 9] = [
+const FORWARDED: [Signal; 13] = [
     Signal::SIGTERM,
     Signal::SIGINT,
     Signal::SIGHUP,
     Signal::SIGQUIT,
     Signal::SIGUSR1,
     Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGXCPU,
     Signal::SIGWINCH,
     Signal::SIGTSTP,
     Signal::SIGCONT,
@@ -37,6 +42,7 @@ static WAKE: AtomicI32 = AtomicI32::new(-1);
 pub struct Signals {
     installed: Vec<Signal>,
     wake: PipeReader,
+    deaf: bool,
     _wake_end: PipeWriter,
 }
 
@@ -56,12 +62,24 @@ impl Signals {
         }
         set(Signal::SIGCHLD, SigHandler::Handler(on_child))?;
         installed.push(Signal::SIGCHLD);
-        Ok(Signals { installed, wake, _wake_end: wake_end })
+        // A file-size limit is told as an error, and not by the end of idem. (Ignoring it would be inherited.)
+        set(Signal::SIGXFSZ, SigHandler::Handler(on_nothing))?;
+        installed.push(Signal::SIGXFSZ);
+        // A handler never waits: a wake-up too many changes nothing.
+        fcntl(&wake_end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let deaf = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
+        Ok(Signals { installed, wake, deaf, _wake_end: wake_end })
     }
 
     /// Returns the descriptor that becomes readable when a child has changed its state.
     pub fn wake(&self) -> &PipeReader {
         &self.wake
+    }
+
+    /// Tells whether the caller has blocked the signal of a child's end, so that one must look for it now and then. The
+    /// mask stays as it is: the command inherits it.
+    pub fn deaf(&self) -> bool {
+        self.deaf
     }
 
     /// Takes the first signal that came while there was no command and that would have ended idem.
@@ -157,6 +175,8 @@ fn from_terminal(info: *mut libc::siginfo_t) -> bool {
     // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo_t; only the field that is always set is read.
     unsafe { info.as_ref() }.is_some_and(|info| info.si_code == libc::SI_KERNEL)
 }
+
+extern "C" fn on_nothing(_number: libc::c_int) {}
 
 extern "C" fn on_child(_number: libc::c_int) {
     let errno = nix::errno::Errno::last_raw();

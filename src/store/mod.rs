@@ -41,6 +41,11 @@ impl Location {
         Location { path, create_folder }
     }
 
+    /// Returns the paths of the store's files, whether they are there or not.
+    pub fn files(&self) -> Vec<PathBuf> {
+        ["", "-wal", "-shm", "-lock", "-arrivals"].iter().map(|ending| beside(&self.path, ending)).collect()
+    }
+
     /// Returns the lock file that belongs to the store.
     pub fn lock_path(&self) -> PathBuf {
         beside(&self.path, "-lock")

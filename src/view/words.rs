@@ -85,7 +85,7 @@ pub fn unrecorded(id: i64, end: &str, error: &str) -> Words {
     Words {
         message: format!(
             "the command ran and {end}, but this could not be recorded: {error}. Its output was passed on; a repeat will \
-             find claim {id} held and run nothing"
+             run nothing: it finds claim {id} held, or replays it if the record got through after all"
         ),
         hint: Some(how_to_resolve(id)),
     }

@@ -27,6 +27,10 @@ macro_rules! tests {
                 $crate::contract::the_insert_is_the_arbiter::<$stores>();
             }
             #[test]
+            fn an_attempt_that_was_missed_is_told() {
+                $crate::contract::an_attempt_that_was_missed_is_told::<$stores>();
+            }
+            #[test]
             fn many_at_once_and_one_wins() {
                 $crate::contract::many_at_once_and_one_wins::<$stores>();
             }
@@ -90,6 +94,7 @@ fn call(name: &str) -> NewClaim {
         effect: Effect::External,
         command: CommandLine::new(&["sh", "-c", "exit 3"]),
         parent: None,
+        seen: i64::MAX,
         lock: LockPlace { offset: (1 << 62) - 1, inode: 77 },
         owner: Owner { actor: "ada@h[12]".into(), process: "start 9, boot b".into() },
     }
@@ -98,7 +103,7 @@ fn call(name: &str) -> NewClaim {
 fn inserted(store: &mut impl Store, new: &NewClaim) -> (ClaimId, i64) {
     match store.claim(new).expect("claiming works") {
         Claimed::Inserted { id, attempt, .. } => (id, attempt),
-        Claimed::Taken(claim) => panic!("taken by claim {}", claim.id),
+        Claimed::Taken(claim) | Claimed::Missed(claim) => panic!("claim {} is there", claim.id),
     }
 }
 
@@ -169,6 +174,24 @@ pub(crate) fn the_insert_is_the_arbiter<S: Stores>() {
         assert!(b.holder(&Key::of(state.as_str())).expect("reading works").is_none(), "{state}");
         inserted(&mut b, &call(state.as_str()));
     }
+}
+
+pub(crate) fn an_attempt_that_was_missed_is_told<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let seen = store.newest().expect("reading works");
+    assert_eq!(seen, 0);
+    // B has looked and found nobody. Then A claims, fails and releases.
+    let (a, _) = inserted(&mut store, &call("t"));
+    let late = NewClaim { seen, ..call("t") };
+    assert!(matches!(store.claim(&late).expect("claiming works"), Claimed::Taken(claim) if claim.id == a));
+    store.finish(a, &failed(), &[]).expect("finishing works");
+    assert!(matches!(store.claim(&late).expect("claiming works"), Claimed::Missed(claim) if claim.id == a));
+    let other = NewClaim { seen, ..call("u") };
+    assert!(matches!(store.claim(&other).expect("claiming works"), Claimed::Inserted { .. }), "another key");
+    // Who arrives after the release runs.
+    let seen = store.newest().expect("reading works");
+    assert!(matches!(store.claim(&NewClaim { seen, ..call("t") }).expect("claiming works"), Claimed::Inserted { .. }));
 }
 
 pub(crate) fn many_at_once_and_one_wins<S: Stores + Sync>() {
@@ -305,7 +328,7 @@ pub(crate) fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
         assert_eq!(store.finish(id, &failed(), &rest).expect("finishing works"), Finished::Late(to));
         let claim = get(&mut store, id);
         assert_eq!((claim.state, claim.reason), (to, Some(reason)), "a person's word stands");
-        assert_eq!(claim.exit_code, (to == State::Cleared).then_some(3), "told where nothing was stated");
+        assert_eq!(claim.exit_code, (to != State::Completed).then_some(3), "told where nothing was stated");
         assert_eq!(kinds(&mut store, &format!("{to}-late")).last(), Some(&EventKind::LateOutcome));
     }
 }

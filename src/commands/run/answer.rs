@@ -97,6 +97,13 @@ impl Answer {
             }
             io::Result::Ok(())
         })??;
+        arrival.ui.after_output(outlets[0].open_line(), outlets[1].open_line());
+        for (outlet, name) in outlets.iter().zip(["stdout", "stderr"]) {
+            if let Some(error) = outlet.failure() {
+                let hint = format!("`idem show {} --{name}` prints it again", claim.id);
+                arrival.ui.error(&format!("the replayed output could not be written to {name}: {error}"), Some(&hint));
+            }
+        }
         let code = claim.exit_status().and_then(|status| u8::try_from(status).ok()).unwrap_or(exit::OWN);
         let mut answer = Answer::of(code, claim, words, output, Tone::Said);
         answer.envelope.idempotent = true;

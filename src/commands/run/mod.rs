@@ -12,7 +12,7 @@ mod subst;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -22,8 +22,8 @@ use self::call::Call;
 use self::own::Owned;
 use super::settle::lock_failed;
 use crate::cli::{Global, RunArgs};
-use crate::domain::arrival::{Holder, Liveness, Terms, Verdict, after_wait, judge};
-use crate::domain::claim::{Claim, ClaimId, CommandLine, Effect, NewClaim, Outcome, State};
+use crate::domain::arrival::{Holder, Liveness, Past, Terms, Verdict, after_wait, judge};
+use crate::domain::claim::{Claim, ClaimId, CommandLine, Effect, NewClaim, Outcome, Reason, State};
 use crate::domain::event::EventKind;
 use crate::domain::store::{Claimed, Store, Transition};
 use crate::exit::{Failure, Kind, Of};
@@ -52,7 +52,7 @@ pub(super) fn run(global: &Global, args: &RunArgs) -> u8 {
         ui.error(&format!("the JSON could not be written: {error}"), None);
     }
     if let Some(mut file) = status_file
-        && let Err(error) = file.write_all(line.as_bytes())
+        && let Err(error) = write_status(&mut file, &line)
     {
         ui.error(&format!("the status file could not be written: {error}"), None);
     }
@@ -87,6 +87,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
     }
     let call = Call::read(&args.identity, &args.redact, args.stdin)?;
     let location = settings::store(global)?;
+    check_status_file(status_file.as_ref(), &location)?;
     let store = Box::new(SqliteStore::open(&location)?);
     let mut arrival = Arrival {
         args,
@@ -130,8 +131,30 @@ fn check_codes(args: &RunArgs) -> anyhow::Result<()> {
 }
 
 fn open_status_file(path: &std::path::Path) -> anyhow::Result<File> {
-    let open = File::options().write(true).create(true).truncate(true).mode(0o666).open(path);
+    // Emptied only when it is written: what stands there may turn out to be the store.
+    let open = File::options().write(true).create(true).truncate(false).mode(0o666).open(path);
     open.with_context(|| format!("the status file {} can't be written", path.display()))
+}
+
+/// Fails where the status file is one of the store's.
+fn check_status_file(file: Option<&File>, location: &Location) -> anyhow::Result<()> {
+    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    let Some(status) = file.and_then(|file| file.metadata().ok()).map(identity) else { return Ok(()) };
+    let is_status = |path: std::path::PathBuf| path.metadata().is_ok_and(|metadata| identity(metadata) == status);
+    match location.files().into_iter().find(|path| is_status(path.clone())) {
+        Some(path) => {
+            let message = format!("the status file is the store's own {}", path.display());
+            Err(Failure::new(Kind::Usage, message).hint("name another file with --status-file").into())
+        }
+        None => Ok(()),
+    }
+}
+
+fn write_status(file: &mut File, line: &str) -> io::Result<()> {
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(line.as_bytes())
 }
 
 fn terms(args: &RunArgs) -> Terms {
@@ -165,6 +188,7 @@ pub(super) struct Arrival<'a> {
 enum Try {
     Owned(Owned),
     Taken(Box<Claim>),
+    Missed(Box<Claim>),
 }
 
 impl Arrival<'_> {
@@ -180,6 +204,13 @@ impl Arrival<'_> {
                 None => match self.try_to_own()? {
                     Try::Owned(owned) => return own::run(self, owned),
                     Try::Taken(claim) => *claim,
+                    Try::Missed(claim) => match self.judge_past(&claim)? {
+                        Waited::Answer(answer) => return Ok(*answer),
+                        Waited::Again => {
+                            holder = self.store.holder(&self.call.key)?;
+                            continue;
+                        }
+                    },
                 },
             };
             let facts = self.facts(&claim)?;
@@ -217,7 +248,7 @@ impl Arrival<'_> {
                 }
             }
             Verdict::Release => {
-                let reason = crate::domain::claim::Reason::Interrupted;
+                let reason = Reason::Interrupted;
                 let change = self.change(State::Released, reason, Outcome::Unknown, EventKind::BecameReleased);
                 self.store.transition(claim.id, &change)?;
                 Ok(None)
@@ -230,6 +261,8 @@ impl Arrival<'_> {
     /// In this order: whoever sees the row can test the lock. The other way round, an arrival between the insert and the
     /// lock would see a running row with a free lock, and take a living owner for a dead one.
     fn try_to_own(&mut self) -> anyhow::Result<Try> {
+        // From now on this arrival is there: of an attempt that begins later and ends before the insert below it is told.
+        let seen = self.store.newest()?;
         let owner = settings::owner();
         let location = self.location.clone();
         let failed = |error: io::Error| lock_failed(&location, &error);
@@ -246,6 +279,7 @@ impl Arrival<'_> {
             effect: self.terms.effect,
             command: self.command.clone(),
             parent: self.enclosing,
+            seen,
             lock: lock.place(),
             owner,
         };
@@ -254,6 +288,10 @@ impl Arrival<'_> {
             Claimed::Taken(claim) => {
                 lock.release().map_err(failed)?;
                 Ok(Try::Taken(claim))
+            }
+            Claimed::Missed(claim) => {
+                lock.release().map_err(failed)?;
+                Ok(Try::Missed(claim))
             }
         }
     }
@@ -267,17 +305,26 @@ impl Arrival<'_> {
         if !waited {
             return answer(Answer::busy(self, claim, true));
         }
-        let Some(ended) = self.store.get(claim.id)? else {
+        match self.store.get(claim.id)? {
+            Some(ended) => self.judge_past(&ended),
+            None => Ok(Waited::Again),
+        }
+    }
+
+    /// Judges by what has become of an attempt that this arrival waited for, or was there for.
+    fn judge_past(&mut self, ended: &Claim) -> anyhow::Result<Waited> {
+        let facts = self.facts(ended)?;
+        if !facts.same_command && !self.terms.allow_command_change && !ended.state.holds_key() {
+            // The end of another command is no answer, and history mismatches with nothing (§12).
             return Ok(Waited::Again);
-        };
-        let facts = self.facts(&ended)?;
-        match after_wait(&facts, ended.reason, &self.terms) {
+        }
+        match after_wait(&facts, &past(ended), &self.terms) {
             // It lives on: somebody else's shared lock was in the way for a moment.
             Verdict::Wait => Ok(Waited::Again),
-            verdict => match self.act_on(verdict, &ended)? {
-                Some(done) => answer(done),
-                None => Ok(Waited::Again),
-            },
+            verdict => Ok(match self.act_on(verdict, ended)? {
+                Some(done) => Waited::Answer(Box::new(done)),
+                None => Waited::Again,
+            }),
         }
     }
 
@@ -309,7 +356,7 @@ impl Arrival<'_> {
         Ok(self.locks()?.runs_under(claim.lock))
     }
 
-    fn change(&self, to: State, reason: crate::domain::claim::Reason, outcome: Outcome, kind: EventKind) -> Transition {
+    fn change(&self, to: State, reason: Reason, outcome: Outcome, kind: EventKind) -> Transition {
         let detail = serde_json::json!({ "reason": reason.as_str() }).to_string();
         let actor = self.actor.clone();
         Transition { from: State::Running, to, reason, outcome, kind, actor, detail: Some(detail), result: None }
@@ -345,6 +392,10 @@ impl Arrival<'_> {
         });
         read.ok().map(|_| output)
     }
+}
+
+fn past(claim: &Claim) -> Past {
+    Past { reason: claim.reason, outcome: claim.outcome, has_end: claim.exit_status().is_some() }
 }
 
 /// What waiting came to.

@@ -12,7 +12,7 @@ use super::{Answer, Arrival, subst};
 use crate::cli::Stdin;
 use crate::domain::claim::{Chunk, ClaimId, State};
 use crate::domain::end::{End, EndTerms, judge_end};
-use crate::domain::store::{Finish, Finished, Store, StoreError};
+use crate::domain::store::{Finish, Finished, StoreError};
 use crate::exit;
 use crate::liveness::AttemptLock;
 use crate::process::signals::Signals;
@@ -67,7 +67,8 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
         Ok(ran) => record(arrival, &owned, ran.end, recorded),
         Err(error) => lost(arrival, owned.id, exit::OWN, "its end could not be waited for", &error, recorded.output),
     };
-    deliver(owned.signals, &mut outlets);
+    let more_to_say = arrival.wants_output || answer.tone != Tone::Silent || left_open;
+    deliver(owned.signals, &mut outlets, more_to_say);
     arrival.ui.after_output(outlets[0].open_line(), outlets[1].open_line());
     say_about_output(arrival, &outlets, left_open);
     if large {
@@ -94,12 +95,14 @@ fn could_not_start(arrival: &mut Arrival<'_>, owned: &Owned, error: &SpawnError)
 
 /// Waits for slow readers, once the outcome is recorded: they keep no claim busy. From here on a signal ends idem as it
 /// would have ended the command that still had something to write.
-fn deliver(signals: Signals, outlets: &mut [Outlet; 2]) {
-    if outlets.iter().all(|outlet| outlet.waits_for().is_none()) {
+fn deliver(signals: Signals, outlets: &mut [Outlet; 2], more_to_say: bool) {
+    if !more_to_say && outlets.iter().all(|outlet| outlet.waits_for().is_none()) {
         // Nothing to wait for, and the process is about to end with the command's status: the handlers stay.
         std::mem::forget(signals);
         return;
     }
+    // One that came while the outcome was recorded has had its effect: the command had ended.
+    let _ = signals.take_pending();
     drop(signals);
     outlets.iter_mut().for_each(Outlet::drain);
 }
@@ -116,7 +119,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
     };
     let code = status(end);
     let completed = finish.ended.state == State::Completed;
-    let (finished, dropped) = match finish_or_drop_output(arrival.store.as_mut(), owned.id, finish, &recorded.rest) {
+    let (finished, dropped) = match finish_or_drop_output(arrival, owned, finish, &recorded.rest) {
         Ok(finished) => finished,
         Err(error) => return lost(arrival, owned.id, code, &how_it_ended(end), &error, recorded.output),
     };
@@ -150,18 +153,44 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
 /// Records the end, if need be without the rest of the output: of the two the outcome is what nobody can look up. Tells
 /// whether it had to.
 fn finish_or_drop_output(
-    store: &mut dyn Store,
-    id: ClaimId,
+    arrival: &mut Arrival<'_>,
+    owned: &Owned,
     finish: Finish,
     rest: &[Chunk],
 ) -> Result<(Finished, bool), StoreError> {
-    match store.finish(id, &finish, rest) {
-        Err(StoreError::Full(_)) if !rest.is_empty() => {
-            let dropped: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
-            let missing = finish.missing.saturating_add(i64::try_from(dropped).unwrap_or(i64::MAX));
-            Ok((store.finish(id, &Finish { missing, ..finish }, &[])?, true))
-        }
+    match finish_patiently(arrival, owned, &finish, rest) {
+        // Once more: somebody may have made room.
+        Err(StoreError::Full(_)) if !rest.is_empty() => match arrival.store.finish(owned.id, &finish, rest) {
+            Err(StoreError::Full(_)) => {
+                let dropped: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
+                let missing = finish.missing.saturating_add(i64::try_from(dropped).unwrap_or(i64::MAX));
+                Ok((arrival.store.finish(owned.id, &Finish { missing, ..finish }, &[])?, true))
+            }
+            finished => Ok((finished?, false)),
+        },
         finished => Ok((finished?, false)),
+    }
+}
+
+/// Records the end, and waits as long as another program keeps the store locked: nobody could look the outcome up. A
+/// signal ends the waiting.
+fn finish_patiently(
+    arrival: &mut Arrival<'_>,
+    owned: &Owned,
+    finish: &Finish,
+    rest: &[Chunk],
+) -> Result<Finished, StoreError> {
+    loop {
+        match arrival.store.finish(owned.id, finish, rest) {
+            Err(StoreError::Busy(path)) if owned.signals.take_pending().is_none() => {
+                arrival.ui.note(&format!(
+                    "the command has ended, and another program keeps the store {} locked: waiting for it, to record the \
+                     outcome",
+                    path.display()
+                ));
+            }
+            other => return other,
+        }
     }
 }
 

@@ -26,6 +26,9 @@ use crate::domain::timestamp::Timestamp;
 /// How much one writer takes in at the most, in bytes: a long backlog must not become one caller's wait.
 pub(super) const BATCH: usize = 64 * 1024;
 
+/// How much of an actor's name is logged, in characters.
+const MAX_ACTOR: usize = 256;
+
 /// Opening waits for nobody, whatever somebody put in the log's place: a FIFO would keep a replay for ever.
 const NO_WAIT: i32 = nix::libc::O_NONBLOCK;
 
@@ -60,6 +63,7 @@ impl ArrivalsLog {
     ) -> io::Result<()> {
         let mut file =
             OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(NO_WAIT).open(&self.path)?;
+        let actor: String = actor.chars().take(MAX_ACTOR).collect();
         // One write: lines of several processes don't mix. The line break before it ends a line that a full disk cut, which
         // is passed over when read.
         file.write_all(format!("\n{claim} {kind} {} {}\n", at.0, actor.replace(['\n', '\0'], " ")).as_bytes())?;
@@ -127,9 +131,10 @@ fn read_lines(file: &File, from: u64) -> Option<(u64, Vec<u8>)> {
     let from = lseek(file, from.cast_signed(), Whence::SeekData).ok()?.cast_unsigned();
     let mut bytes = vec![0; BATCH];
     let read = file.read_at(&mut bytes, from).ok()?;
-    // What follows the last line break is a line that somebody is just writing.
-    let end = bytes[..read].iter().rposition(|&byte| byte == b'\n')?;
-    bytes.truncate(end + 1);
+    // What follows the last line break is a line that somebody is just writing; a batch without one is no log of ours.
+    let end = bytes[..read].iter().rposition(|&byte| byte == b'\n');
+    let whole = if read == BATCH { Some(BATCH - 1) } else { None };
+    bytes.truncate(end.or(whole)? + 1);
     Some((from, bytes))
 }
 

@@ -58,6 +58,9 @@ pub(super) fn check_file(path: &Path) -> Result<bool, StoreError> {
         return Err(StoreError::NotAFile(path.to_owned()));
     }
     check_rights(path, &metadata)?;
+    if metadata.nlink() > 1 {
+        return Err(StoreError::OtherNames(path.to_owned()));
+    }
     // A store appears under its name whole (see `create`), so an empty file is one that lost its content. Taking it
     // for a new one would forget every claim.
     if metadata.len() == 0 {
@@ -149,6 +152,9 @@ mod tests {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("chmod");
             assert_eq!(check_file(&path).is_ok(), fine, "{mode:o}");
         }
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("chmod");
+        std::fs::hard_link(&path, folder.path().join("other.db")).expect("a second name");
+        assert!(matches!(check_file(&path), Err(StoreError::OtherNames(_))));
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).expect("chmod");
         assert!(matches!(check_folder(folder.path()), Err(StoreError::WritableByOthers(_))));
     }

@@ -33,6 +33,9 @@ use crate::domain::timestamp::Timestamp;
 /// How many frames of the write-ahead log may wait for a checkpoint: the first process to open a store reads them all.
 const FRAMES_DUE: i32 = 40;
 
+/// After how many pages a checkpoint is made while output is appended: 16 MiB.
+const PAGES_UNDER_WAY: i32 = 4096;
+
 /// A store in an SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -124,6 +127,10 @@ impl Store for SqliteStore {
         self.read(|conn| write::holder(conn, key))
     }
 
+    fn newest(&mut self) -> Result<ClaimId, StoreError> {
+        self.read(|conn| conn.query_row("SELECT coalesce(max(id), 0) FROM claim", [], |row| row.get(0)))
+    }
+
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError> {
         self.read(write::prepare_claim)?;
         self.write(|tx| write::claim(tx, new))
@@ -135,6 +142,8 @@ impl Store for SqliteStore {
 
     fn append_output(&mut self, id: ClaimId, chunks: &[Chunk], missing: i64, wait: bool) -> Result<(), StoreError> {
         self.read(write::prepare_output)?;
+        // Much output is coming: fewer and larger checkpoints on the way; the last one is made after the run.
+        self.read(|conn| conn.pragma_update(None, "wal_autocheckpoint", PAGES_UNDER_WAY))?;
         let append = |tx: &Transaction<'_>| {
             write::append_output(tx, id, chunks)?;
             if missing > 0 { write::tell_missing(tx, id, missing) } else { Ok(()) }

@@ -38,6 +38,8 @@ VALUES (?1, 'running', 'unknown', ?2,
 ON CONFLICT (key) WHERE state IN ('running', 'completed', 'held') DO NOTHING
 RETURNING id, attempt";
 
+const MISSED: &str = "SELECT id FROM claim WHERE key = ?1 AND id > ?2 ORDER BY id DESC LIMIT 1";
+
 const INSERT_EVENT: &str = "INSERT INTO event (claim, seq, at, kind, actor, detail)
 VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM event WHERE claim = ?1), ?2, ?3, ?4, ?5)";
 
@@ -50,6 +52,7 @@ WHERE id = ?1 AND (state = 'running' OR (state = 'held' AND reason IN ('interrup
 
 /// Prepares what a claim needs, before the turn in the queue: nobody should wait for somebody else's parser.
 pub(super) fn prepare_claim(conn: &Connection) -> rusqlite::Result<()> {
+    conn.prepare_cached(MISSED)?;
     conn.prepare_cached(INSERT_CLAIM)?;
     conn.prepare_cached(INSERT_EVENT).map(|_| ())
 }
@@ -67,6 +70,9 @@ pub(super) fn prepare_output(conn: &Connection) -> rusqlite::Result<()> {
 
 /// Inserts a claim unless its key is held, with the event of its run.
 pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Claimed> {
+    if let Some(missed) = missed(tx, &new.key, new.seen)? {
+        return Ok(missed);
+    }
     let at = now();
     // The unique index is the arbiter.
     let inserted = tx
@@ -97,6 +103,23 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
     }
     // Within this transaction nobody can have taken the holder away.
     holder(tx, &new.key)?.map(|claim| Claimed::Taken(Box::new(claim))).ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// Finds an attempt of the key that began after the arrival had looked, and the claim that it is.
+///
+/// A and B arrive together and find nobody. A claims, runs, fails and releases; only then does B insert. It would run the
+/// command a second time although it came before the release. So it is told of A's attempt and gets that failure.
+fn missed(tx: &Transaction<'_>, key: &Key, seen: ClaimId) -> rusqlite::Result<Option<Claimed>> {
+    let mut newer = tx.prepare_cached(MISSED)?;
+    let id = newer.query_row(params![key.to_string(), seen], |row| row.get(0)).optional()?;
+    let claim = match id {
+        Some(id) => get(tx, id)?,
+        None => None,
+    };
+    Ok(claim.map(|claim| {
+        let holds = claim.state.holds_key();
+        if holds { Claimed::Taken(Box::new(claim)) } else { Claimed::Missed(Box::new(claim)) }
+    }))
 }
 
 /// Appends output.
@@ -147,9 +170,10 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
         insert_event(tx, id, at, kind, &finish.actor, Some(&detail))?;
         return Ok(Finished::Recorded);
     }
-    // A cleared row has no result of its own yet: what is known now is told there. A stated result stays.
+    // A row that was freed has no result of its own: what is known now is told there, and those who waited for this very
+    // attempt get it. A stated result stays.
     tx.execute(
-        "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = ?4 WHERE id = ?1 AND state = 'cleared' AND exit_code IS NULL
+        "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = ?4 WHERE id = ?1 AND state IN ('cleared', 'released') AND exit_code IS NULL
                           AND signal IS NULL",
         params![id, finish.exit_code, finish.signal, finish.ended.outcome.as_str()],
     )?;
