@@ -272,3 +272,16 @@ fn the_commands_for_people_tell_store_trouble_from_nothing_found() {
         call.answer().exits(125).prints("").says("notes.txt");
     }
 }
+
+#[test]
+fn a_store_with_a_second_name_is_refused_under_both() {
+    let env = TestEnv::new();
+    env.run("t").counting("true").answer().exits(0);
+    let other = env.file("other.db");
+    fs::hard_link(env.store(), &other).expect("a second name");
+    env.run("t").counting("true").answer().refuses().says("other names");
+    env.run("t").var("IDEM_STORE", &other).counting("true").answer().refuses().says("other names");
+    fs::remove_file(&other).expect("removed");
+    env.run("t").counting("true").answer().exits(0).is_a_replay();
+    assert_eq!(env.runs(), 1);
+}

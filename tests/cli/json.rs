@@ -250,3 +250,18 @@ fn show_and_list_use_the_same_names() {
         }
     }
 }
+
+#[test]
+fn a_status_file_that_is_the_store_destroys_nothing() {
+    let env = TestEnv::new();
+    env.run("t").counting("true").answer().exits(0);
+    for ending in ["", "-wal", "-lock", "-arrivals"] {
+        let mut path = env.store().into_os_string();
+        path.push(ending);
+        std::fs::File::options().append(true).create(true).open(&path).expect("it is there");
+        let call = env.run("u").args(["--status-file".into(), path]);
+        call.counting("true").answer().refuses().says("status file");
+    }
+    env.run("t").counting("true").answer().exits(0).is_a_replay();
+    assert_eq!(env.runs(), 1);
+}

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::env::{Gate, Running, TestEnv, set_mode};
+use crate::env::{Gate, Running, TestEnv, set_mode, wait_for};
 
 #[test]
 fn a_local_failure_is_released_and_the_next_arrival_runs_again_as_attempt_2() {
@@ -244,4 +244,23 @@ fn a_command_that_itself_exits_127_did_run() {
     call().answer().exits(127);
     call().answer().exits(121);
     assert_eq!(env.runs(), 1);
+}
+
+#[test]
+fn arrivals_that_were_there_before_a_failure_get_that_failure() {
+    let env = TestEnv::new();
+    let call = || env.run("t").counting("echo no luck; exit 3");
+    // It has looked and found nobody, and stops before its claim. (With -D the process itself stays idem.)
+    let stopped = "inject=pipe2:signal=SIGSTOP:when=1";
+    let late = call().under(["strace", "-D", "-qq", "-o", "trace", "-e", stopped]).start();
+    wait_for("the late one stops", || {
+        let told = std::fs::read_to_string(env.file("trace")).unwrap_or_default();
+        told.contains("SIGSTOP").then_some(())
+    });
+    call().answer().exits(3).prints("no luck\n").is_a_first_run();
+    late.signal(Signal::SIGCONT);
+    late.answer().exits(3).prints("no luck\n").is_a_replay();
+    assert_eq!(env.runs(), 1);
+    call().answer().exits(3).is_a_first_run();
+    assert_eq!(env.runs(), 2, "who arrives after the release runs");
 }

@@ -157,3 +157,28 @@ fn resolving_and_clearing_are_events_with_an_actor() {
         assert!(event["actor"].as_str().is_some_and(|actor| !actor.is_empty()), "who did it: {event}");
     }
 }
+
+#[test]
+fn who_waited_for_an_attempt_gets_its_end_though_its_key_was_freed_meanwhile() {
+    for (decision, external) in
+        [(["clear", "1", "--force"].as_slice(), true), (&["resolve", "1", "not-landed", "--force"], false)]
+    {
+        let env = TestEnv::new();
+        let gate = Gate::new(&env, "gate");
+        let call = || {
+            let call = env.run("t").counting("echo $$ > pid; read _ < gate; echo done");
+            if external { call.external() } else { call }
+        };
+        let owner = call().start();
+        owner.command();
+        let waiters: Vec<_> = (0..3).map(|_| call().start()).collect();
+        env.wait_for_waiters(3);
+        env.idem(decision).answer().exits(0);
+        gate.open();
+        owner.answer().exits(0).prints("done\n");
+        for waiter in waiters {
+            waiter.answer().exits(0).prints("done\n").is_a_replay();
+        }
+        assert_eq!(env.runs(), 1, "nobody else arrived after {decision:?}");
+    }
+}

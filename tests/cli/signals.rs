@@ -309,3 +309,24 @@ fn the_callers_own_time_limit_on_an_external_call_leaves_it_held() {
     call().answer().exits(121).prints("");
     assert_eq!(env.runs(), 1);
 }
+
+#[test]
+fn a_caller_that_blocks_the_signal_of_a_childs_end_still_gets_the_end() {
+    let env = TestEnv::new();
+    // The mask of a supervisor that reads its signals from a descriptor, and lets its children inherit that.
+    let blocked = env.run("t").counting("echo hi; exit 3").under(["env", "--block-signal=CHLD"]);
+    blocked.answer().exits(3).prints("hi\n");
+    assert_eq!(env.states(), ["released"]);
+}
+
+#[test]
+fn an_alarm_of_the_callers_reaches_the_command_and_its_end_is_recorded() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let owner = env.run("t").script("trap 'echo rang; exit 4' ALRM; echo $$ > pid; read _ < gate").start();
+    owner.command();
+    owner.signal(Signal::SIGALRM);
+    owner.answer().exits(4).prints("rang\n");
+    drop(gate);
+    assert_eq!(env.states(), ["released"]);
+}

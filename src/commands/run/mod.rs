@@ -87,7 +87,11 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
     }
     let call = Call::read(&args.identity, &args.redact, args.stdin)?;
     let location = settings::store(global)?;
-    check_status_file(status_file.as_ref(), &location)?;
+    if let Err(error) = check_status_file(status_file.as_ref(), &location) {
+        // Not even this answer goes there.
+        *status_file = None;
+        return Err(error);
+    }
     let store = Box::new(SqliteStore::open(&location)?);
     let mut arrival = Arrival {
         args,
