@@ -35,6 +35,8 @@ enum Sink {
     /// An open file of idem's own for the caller's pipe or terminal. The caller's is left as it is: making *that*
     /// non-blocking would do so for everybody who shares it.
     Own(OwnedFd),
+    /// A pipe that another user made, so that it can't be opened anew: written in pieces for which there is room.
+    Careful(BorrowedFd<'static>),
     /// A socket, which has a flag for each write.
     Socket(BorrowedFd<'static>),
 }
@@ -144,7 +146,7 @@ impl Sink {
         let kind = fstat(fd).map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
         match kind {
             SFlag::S_IFSOCK => Sink::Socket(fd),
-            SFlag::S_IFIFO => Sink::reopen(fd).map_or(Sink::Plain(fd), Sink::Own),
+            SFlag::S_IFIFO => Sink::reopen(fd).map_or(Sink::Careful(fd), Sink::Own),
             SFlag::S_IFCHR if nix::unistd::isatty(fd).unwrap_or(false) => {
                 Sink::reopen(fd).map_or(Sink::Plain(fd), Sink::Own)
             }
@@ -162,7 +164,7 @@ impl Sink {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Sink::Closed => None,
-            Sink::Plain(fd) | Sink::Socket(fd) => Some(fd.as_fd()),
+            Sink::Plain(fd) | Sink::Careful(fd) | Sink::Socket(fd) => Some(fd.as_fd()),
             Sink::Own(fd) => Some(fd.as_fd()),
         }
     }
@@ -171,10 +173,20 @@ impl Sink {
         match self {
             Sink::Closed => Ok(bytes.len()),
             Sink::Plain(fd) => write(fd, bytes),
+            Sink::Careful(fd) => write_if_room(fd.as_fd(), bytes),
             Sink::Own(fd) => write(fd, bytes),
             Sink::Socket(fd) => send(fd.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL),
         }
     }
+}
+
+/// Writes at most what a pipe that says it has room can take at once, so that the write doesn't block.
+fn write_if_room(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    let mut asked = [PollFd::new(fd, PollFlags::POLLOUT)];
+    if poll(&mut asked, PollTimeout::ZERO)? == 0 {
+        return Err(Errno::EAGAIN);
+    }
+    write(fd, &bytes[..bytes.len().min(libc::PIPE_BUF)])
 }
 
 fn wait_for_room(fd: BorrowedFd<'_>) {
@@ -208,6 +220,22 @@ mod tests {
         outlet.drain();
         assert!(reading.join().expect("no panic") == bytes);
         assert!(outlet.failure().is_none());
+    }
+
+    #[test]
+    fn a_pipe_that_cannot_be_opened_anew_blocks_nothing_either() {
+        let (mut reader, fd) = pipe();
+        let mut outlet = Outlet::new(Sink::Careful(fd));
+        let bytes = vec![7; 100_000];
+        outlet.pass(&bytes);
+        assert!(outlet.waits_for().is_some(), "no pipe holds that much");
+        let reading = std::thread::spawn(move || {
+            let mut got = vec![0; 100_000];
+            io::Read::read_exact(&mut reader, &mut got).expect("all of it");
+            got
+        });
+        outlet.drain();
+        assert!(reading.join().expect("no panic") == bytes);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use nix::unistd::{Pid, read};
 use super::limit::{Deadline, Limit};
 use super::outlet::Outlet;
 use super::signals::Signals;
+use super::tree;
 use crate::domain::claim::Stream;
 use crate::domain::end::End;
 
@@ -107,6 +108,9 @@ pub fn pump(
         }
         if ready.wake {
             drain(signals)?;
+            if limit.is_some() {
+                tree::reap_orphans(child.id());
+            }
         }
         let look = ready.wake || signals.deaf() || deadline.as_ref().is_some_and(Deadline::is_due);
         if ended.is_none() && look && has_ended(child)? {

@@ -7,11 +7,26 @@ use std::collections::HashMap;
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 /// Makes orphans below this process its own children. Where the system can't, they are not found later.
 pub fn adopt_orphans() {
     let _ = nix::sys::prctl::set_child_subreaper(true);
+}
+
+/// Collects adopted orphans that have ended: they would count against the user's processes as long as idem runs. The
+/// command itself is left to whoever waits for it.
+pub(super) fn reap_orphans(command: u32) {
+    let peek = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    while let Ok(status) = waitid(Id::All, peek) {
+        match status.pid() {
+            Some(orphan) if orphan.as_raw() != command.cast_signed() => {
+                let _ = waitid(Id::Pid(orphan), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+            }
+            _ => break,
+        }
+    }
 }
 
 /// Sends a signal to every living process below this one. Tells whether there was any.

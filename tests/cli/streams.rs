@@ -130,11 +130,13 @@ fn closed_streams_spoil_no_record_and_nothing_of_idems_takes_their_place() {
 fn the_outcome_is_recorded_before_a_slow_reader_has_read() {
     let env = TestEnv::new();
     let gate = Gate::new(&env, "gate");
-    // More than idem's own pipe holds, and no more than it and the command's pipe hold together.
-    let expected = seq(20_000);
-    let call = env.run("t").script("seq 20000").under(read_by("read _ < gate; cat > got")).start();
+    // One write, which fills the pipe at once, so that idem makes both its own pipe and the command's hold 1 MiB. It is more
+    // than the one holds, and no more than both hold together.
+    let script = "dd if=/dev/zero bs=1500000 count=1 2> dd";
+    let expected = "\0".repeat(1_500_000);
+    let call = env.run("t").script(script).under(read_by("read _ < gate; cat > got")).start();
     wait_for_states(&env, &["completed"]);
-    env.run("t").args(["--no-wait"]).script("seq 20000").answer().exits(0).prints(&expected).is_a_replay();
+    env.run("t").args(["--no-wait"]).script(script).answer().exits(0).prints(&expected).is_a_replay();
     assert!(!env.has("status"), "idem still waits for its reader");
     gate.open();
     call.answer().exits(0);

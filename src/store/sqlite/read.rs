@@ -89,21 +89,36 @@ pub(super) fn events(conn: &Connection, key: &Key) -> rusqlite::Result<Vec<Event
     rows.collect()
 }
 
+/// How many chunks are read at once.
+const PIECE: i64 = 4;
+
 /// Hands an attempt's output to `visit`, chunk by chunk; stdout that a person stated stands in place of what was recorded.
+///
+/// Read in pieces, and none of them is open while `visit` works: its reader may be slow, and as long as a statement is
+/// open the write-ahead log can't start anew.
 pub(super) fn output(
     conn: &Connection,
     id: ClaimId,
     visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
 ) -> rusqlite::Result<io::Result<()>> {
-    let mut statement = conn.prepare("SELECT stream, data FROM output WHERE claim = ?1 AND stream > 0 ORDER BY id")?;
-    let mut rows = statement.query([id])?;
-    while let Some(row) = rows.next()? {
-        let stream = if row.get::<_, i64>(0)? == 1 { Stream::Stdout } else { Stream::Stderr };
-        if let Err(error) = visit(stream, row.get_ref(1)?.as_blob()?) {
-            return Ok(Err(error));
+    let sql = "SELECT id, stream, data FROM output WHERE claim = ?1 AND id > ?2 AND stream > 0 ORDER BY id LIMIT ?3";
+    let mut statement = conn.prepare(sql)?;
+    let mut last: i64 = 0;
+    loop {
+        let chunk = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let rows = statement.query_map(params![id, last, PIECE], chunk)?;
+        let piece: Vec<(i64, i64, Vec<u8>)> = rows.collect::<rusqlite::Result<_>>()?;
+        for (chunk, stream, data) in &piece {
+            last = *chunk;
+            let stream = if *stream == 1 { Stream::Stdout } else { Stream::Stderr };
+            if let Err(error) = visit(stream, data) {
+                return Ok(Err(error));
+            }
+        }
+        if i64::try_from(piece.len()) != Ok(PIECE) {
+            return Ok(Ok(()));
         }
     }
-    Ok(Ok(()))
 }
 
 /// Tells whether `ancestor` is `claim` or one of those that started it.
