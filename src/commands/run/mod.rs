@@ -8,11 +8,11 @@ pub(super) mod call;
 mod own;
 mod record;
 mod spool;
+mod status_file;
 mod subst;
 
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -52,7 +52,7 @@ pub(super) fn run(global: &Global, args: &RunArgs) -> u8 {
         ui.error(&format!("the JSON could not be written: {error}"), None);
     }
     if let Some(mut file) = status_file
-        && let Err(error) = write_status(&mut file, &line)
+        && let Err(error) = status_file::write(&mut file, &line)
     {
         ui.error(&format!("the status file could not be written: {error}"), None);
     }
@@ -78,7 +78,7 @@ fn failed(args: &RunArgs, error: anyhow::Error) -> Answer {
 
 fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<File>) -> anyhow::Result<Answer> {
     // Opened first: an answer that can't be given back would be a lost result, and errors are answers too.
-    *status_file = args.status_file.as_deref().map(open_status_file).transpose()?;
+    *status_file = args.status_file.as_deref().map(status_file::open).transpose()?;
     check_codes(args)?;
     if args.timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Err(Failure::new(Kind::Usage, "--timeout 0 leaves the command no time")
@@ -87,7 +87,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
     }
     let call = Call::read(&args.identity, &args.redact, args.stdin)?;
     let location = settings::store(global)?;
-    if let Err(error) = check_status_file(status_file.as_ref(), &location) {
+    if let Err(error) = status_file::check(status_file.as_ref(), &location) {
         // Not even this answer goes there.
         *status_file = None;
         return Err(error);
@@ -132,33 +132,6 @@ fn check_codes(args: &RunArgs) -> anyhow::Result<()> {
                 .into())
         }
     }
-}
-
-fn open_status_file(path: &std::path::Path) -> anyhow::Result<File> {
-    // Emptied only when it is written: what stands there may turn out to be the store.
-    let open = File::options().write(true).create(true).truncate(false).mode(0o666).open(path);
-    open.with_context(|| format!("the status file {} can't be written", path.display()))
-}
-
-/// Fails where the status file is one of the store's.
-fn check_status_file(file: Option<&File>, location: &Location) -> anyhow::Result<()> {
-    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let Some(status) = file.and_then(|file| file.metadata().ok()).map(identity) else { return Ok(()) };
-    let is_status = |path: std::path::PathBuf| path.metadata().is_ok_and(|metadata| identity(metadata) == status);
-    match location.files().into_iter().find(|path| is_status(path.clone())) {
-        Some(path) => {
-            let message = format!("the status file is the store's own {}", path.display());
-            Err(Failure::new(Kind::Usage, message).hint("name another file with --status-file").into())
-        }
-        None => Ok(()),
-    }
-}
-
-fn write_status(file: &mut File, line: &str) -> io::Result<()> {
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
-    }
-    file.write_all(line.as_bytes())
 }
 
 fn terms(args: &RunArgs) -> Terms {
