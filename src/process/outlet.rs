@@ -21,6 +21,8 @@ pub struct Outlet {
     sink: Sink,
     /// What a slow reader has not taken yet.
     waiting: Vec<u8>,
+    /// How much of that it has taken since: nothing is moved up until it has all.
+    taken: usize,
     failed: Option<io::Error>,
     open_line: bool,
 }
@@ -59,7 +61,7 @@ impl Outlet {
     }
 
     fn new(sink: Sink) -> Outlet {
-        Outlet { sink, waiting: Vec::new(), failed: None, open_line: false }
+        Outlet { sink, waiting: Vec::new(), taken: 0, failed: None, open_line: false }
     }
 
     /// Passes bytes on at once, behind those that still wait. After the first failure it does nothing.
@@ -86,11 +88,15 @@ impl Outlet {
 
     /// Tries again to pass on what waits.
     pub fn push(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let waiting = std::mem::take(&mut self.waiting);
-        let written = self.write_some(&waiting);
-        if !matches!(self.sink, Sink::Closed) && written < waiting.len() {
+        self.taken += self.write_some(&waiting[self.taken..]);
+        if self.taken < waiting.len() && !matches!(self.sink, Sink::Closed) {
             self.waiting = waiting;
-            self.waiting.drain(..written);
+        } else {
+            self.taken = 0;
         }
     }
 
