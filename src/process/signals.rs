@@ -1,8 +1,9 @@
 //! Signals to idem: forwarded to the command, or kept until it is known that nothing runs.
 //!
 //! The one place with `unsafe` in the project: installing handlers. The handlers themselves touch atomics and make system
-//! calls that are safe in a handler (`kill`, `write`, `raise`, `sigaction`, `sigprocmask`, `getsid`). Forwarding happens in the handler and not in some loop,
-//! so that a signal reaches the command also while idem is blocked: on a full pipe, on a sync, on a busy store.
+//! calls that are safe in a handler (`kill`, `write`, `raise`, `sigaction`, `sigprocmask`, `getsid`). Forwarding happens
+//! in the handler and not in some loop, so that a signal reaches the command also while idem is blocked: on a full pipe,
+//! on a sync, on a busy store.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -92,8 +93,7 @@ impl Signals {
         COMMAND.store(pid.cast_signed(), Ordering::SeqCst);
         // A signal between that last look and the line above found no command and was kept; one after it was forwarded
         // by its handler. Swapping makes sure that none is forwarded twice.
-        let kept = PENDING.swap(0, Ordering::SeqCst);
-        if let Ok(signal) = Signal::try_from(kept) {
+        if let Some(Ok(signal)) = self.take_pending().map(Signal::try_from) {
             let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
         }
     }
@@ -112,7 +112,7 @@ impl Drop for Signals {
             let _ = set(signal, SigHandler::SigDfl);
         }
         WAKE.store(-1, Ordering::SeqCst);
-        if let Ok(signal) = Signal::try_from(PENDING.swap(0, Ordering::SeqCst)) {
+        if let Some(Ok(signal)) = self.take_pending().map(Signal::try_from) {
             let _ = raise(signal);
         }
     }

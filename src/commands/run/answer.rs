@@ -5,7 +5,6 @@ use std::io;
 use super::Arrival;
 use crate::domain::claim::{Claim, Stream};
 use crate::domain::event::EventKind;
-use crate::domain::store::Finished;
 use crate::exit::{self, Kind};
 use crate::process::Outlet;
 use crate::view::envelope::{Envelope, ErrorFields, Output};
@@ -41,14 +40,7 @@ impl Answer {
     }
 
     /// Answers an owner whose command ran and whose end is recorded.
-    pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, finished: Finished) -> Answer {
-        use crate::domain::claim::State;
-        let tone = match (finished, claim.state) {
-            (Finished::Recorded, State::Completed) if claim.missing > 0 => Tone::Note,
-            (Finished::Recorded, State::Completed) => Tone::Silent,
-            (Finished::Recorded, State::Held) | (Finished::Late(_), _) => Tone::Error,
-            (Finished::Recorded, _) => Tone::Note,
-        };
+    pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
         Answer::of(code, claim, words, output.or(Some(Output::default())), tone)
     }
 
@@ -65,7 +57,7 @@ impl Answer {
 
     /// Answers an owner whose end could not be recorded.
     pub(super) fn lost(code: u8, claim: Option<Claim>, words: Words, output: Option<Output>) -> Answer {
-        let mut answer = match claim {
+        let answer = match claim {
             Some(claim) => Answer::of(code, &claim, words, output, Tone::Error),
             None => Answer {
                 code,
@@ -78,8 +70,7 @@ impl Answer {
                 tone: Tone::Error,
             },
         };
-        answer = answer.with_error("unrecorded");
-        answer
+        answer.with_error("unrecorded")
     }
 
     /// Replays a claim: its note, then its output in order to the streams that it came from.
@@ -88,7 +79,7 @@ impl Answer {
         arrival.log(claim, EventKind::Replay);
         // Before the output, so that it stands within no line of it.
         arrival.ui.note(&words.message);
-        let mut outlets = arrival.outlets();
+        let mut outlets = arrival.outlets(Outlet::patient);
         let mut output = arrival.wants_output.then(Output::default);
         arrival.store.output(claim.id, &mut |stream, bytes| {
             pass(&mut outlets, stream, bytes);
@@ -134,11 +125,6 @@ impl Answer {
         arrival.log(claim, kind);
         let output = arrival.recorded_output(claim);
         Answer::of(code, claim, words, output, Tone::Error).with_error(kind.as_str())
-    }
-
-    /// Changes how the words are said.
-    pub(super) fn with_tone(self, tone: Tone) -> Answer {
-        Answer { tone, ..self }
     }
 
     fn of(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {

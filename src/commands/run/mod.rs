@@ -13,6 +13,7 @@ mod subst;
 
 use std::fs::File;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -347,9 +348,9 @@ impl Arrival<'_> {
         self.locks.as_ref().context("the lock file was just opened")
     }
 
-    /// Where a replay's output goes: on to idem's own streams, or, with `--json`, into the envelope alone.
-    fn outlets(&self) -> [Outlet; 2] {
-        if self.args.json { [Outlet::closed(), Outlet::closed()] } else { own::own_streams().map(Outlet::patient) }
+    /// Where output goes: on to idem's own streams, opened like this, or, with `--json`, into the envelope alone.
+    fn outlets(&self, open: fn(BorrowedFd<'static>) -> Outlet) -> [Outlet; 2] {
+        if self.args.json { [Outlet::closed(), Outlet::closed()] } else { own::own_streams().map(open) }
     }
 
     /// Leaves the arrival's event. That this fails is no reason to answer otherwise.

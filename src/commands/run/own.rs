@@ -55,8 +55,7 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
     owned.signals.forward_to(child.id());
     // While the command runs nobody waits for it. What it can't do now, a later run does.
     let _ = arrival.store.upkeep();
-    let mut outlets =
-        if arrival.args.json { [Outlet::closed(), Outlet::closed()] } else { own_streams().map(Outlet::live) };
+    let mut outlets = arrival.outlets(Outlet::live);
     let (max, capture) = (max_output(arrival), arrival.wants_output);
     let mut recorder = Recorder::new(arrival.store.as_mut(), owned.id, max, capture);
     let ran = process::pump(&mut child, &owned.signals, limit, &mut outlets, &mut recorder);
@@ -138,12 +137,14 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
                 Finished::Recorded => words::ran(&claim, refused),
                 Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
             };
-            let answer = Answer::ran(code, &claim, words, recorded.output, finished);
-            match (refused, usual) {
-                (true, _) => answer.with_tone(Tone::Error),
-                (_, true) => answer.with_tone(Tone::Silent),
-                _ => answer,
-            }
+            let tone = match finished {
+                _ if refused => Tone::Error,
+                _ if usual => Tone::Silent,
+                Finished::Late(_) => Tone::Error,
+                Finished::Recorded if claim.state == State::Held => Tone::Error,
+                Finished::Recorded => Tone::Note,
+            };
+            Answer::ran(code, &claim, words, recorded.output, tone)
         }
         // No error that ends in "nothing was run" may come from here on.
         _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output),

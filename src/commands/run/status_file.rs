@@ -21,8 +21,8 @@ pub(super) fn open(path: &Path) -> anyhow::Result<File> {
 pub(super) fn check(file: Option<&File>, location: &Location) -> anyhow::Result<()> {
     let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
     let Some(status) = file.and_then(|file| file.metadata().ok()).map(identity) else { return Ok(()) };
-    let is_status = |path: PathBuf| path.metadata().is_ok_and(|metadata| identity(metadata) == status);
-    match location.files().into_iter().find(|path| is_status(path.clone())) {
+    let is_status = |path: &PathBuf| path.metadata().is_ok_and(|metadata| identity(metadata) == status);
+    match location.files().into_iter().find(is_status) {
         Some(path) => {
             let message = format!("the status file is the store's own {}", path.display());
             Err(Failure::new(Kind::Usage, message).hint("name another file with --status-file").into())

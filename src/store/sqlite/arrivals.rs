@@ -33,7 +33,7 @@ const MAX_ACTOR: usize = 256;
 const NO_WAIT: i32 = nix::libc::O_NONBLOCK;
 
 /// The log of one store.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ArrivalsLog {
     path: PathBuf,
 }

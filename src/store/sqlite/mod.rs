@@ -107,9 +107,19 @@ impl SqliteStore {
         result
     }
 
+    /// Does something without waiting for other writers: [`StoreError::Busy`] comes at once where there are some.
+    fn without_waiting<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.read(|conn| conn.busy_timeout(Duration::ZERO))?;
+        self.patient = false;
+        let done = act(self);
+        self.patient = true;
+        self.read(|conn| conn.busy_timeout(open::BUSY_TIMEOUT))?;
+        done
+    }
+
     /// Takes the log of arrivals in, wholly or one batch.
     fn take_in_arrivals(&mut self, wholly: bool) -> Result<(), StoreError> {
-        let log = ArrivalsLog::new(beside(&self.path, "-arrivals"));
+        let log = self.log.clone();
         while self.read(|conn| log.has_news(conn))? {
             let punch = self.write_unsynced(|tx| log.take_in(tx))?;
             let Some(punch) = punch else { break };
@@ -148,15 +158,7 @@ impl Store for SqliteStore {
             write::append_output(tx, id, chunks)?;
             if missing > 0 { write::tell_missing(tx, id, missing) } else { Ok(()) }
         };
-        if wait {
-            return self.write_unsynced(append);
-        }
-        self.read(|conn| conn.busy_timeout(Duration::ZERO))?;
-        self.patient = false;
-        let appended = self.write_unsynced(append);
-        self.patient = true;
-        self.read(|conn| conn.busy_timeout(open::BUSY_TIMEOUT))?;
-        appended
+        if wait { self.write_unsynced(append) } else { self.without_waiting(|store| store.write_unsynced(append)) }
     }
 
     fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError> {
@@ -192,12 +194,9 @@ impl Store for SqliteStore {
     }
 
     fn shrink(&mut self) -> Result<(), StoreError> {
-        self.read(|conn| {
-            // Not while others read: one of them will do it, or a later run.
-            conn.busy_timeout(Duration::ZERO)?;
-            let truncated = conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
-            conn.busy_timeout(open::BUSY_TIMEOUT)?;
-            truncated.map(|_| ())
+        // Not while others read: one of them will do it, or a later run.
+        self.without_waiting(|store| {
+            store.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE).map(|_| ()))
         })
     }
 

@@ -173,8 +173,8 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
     // A row that was freed has no result of its own: what is known now is told there, and those who waited for this very
     // attempt get it. A stated result stays.
     tx.execute(
-        "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = ?4 WHERE id = ?1 AND state IN ('cleared', 'released') AND exit_code IS NULL
-                          AND signal IS NULL",
+        "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = ?4
+         WHERE id = ?1 AND state IN ('cleared', 'released') AND exit_code IS NULL AND signal IS NULL",
         params![id, finish.exit_code, finish.signal, finish.ended.outcome.as_str()],
     )?;
     let claim = get(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
