@@ -134,6 +134,11 @@ fn get(store: &mut impl Store, id: ClaimId) -> Claim {
     store.get(id).expect("reading works").expect("the claim is there")
 }
 
+/// Claims a call, for tests of one implementation.
+pub(crate) fn claimed(store: &mut impl Store) -> ClaimId {
+    inserted(store, &call("t")).0
+}
+
 fn output(store: &mut impl Store, id: ClaimId) -> Vec<(Stream, Vec<u8>)> {
     let mut seen = Vec::new();
     store

@@ -23,3 +23,23 @@ impl contract::Stores for SqliteFolder {
 }
 
 contract::tests!(super::SqliteFolder);
+
+/// Housekeeping runs while a command does: it must not make that command's output wait for somebody else's transaction.
+#[test]
+fn upkeep_waits_for_no_writer() {
+    use idem::domain::event::EventKind;
+    use idem::domain::store::{Filter, Store};
+    let stores = <SqliteFolder as contract::Stores>::new();
+    let mut store = contract::Stores::open(&stores);
+    let id = contract::claimed(&mut store);
+    store.arrived(id, EventKind::Replay, "a@b[1]").expect("logging works");
+    let other = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
+    other.execute_batch("BEGIN IMMEDIATE").expect("its transaction");
+    store.upkeep().expect("what can't be done now is done later");
+    let taken = |conn: &rusqlite::Connection| conn.query_row("SELECT taken FROM arrivals_log", [], |row| row.get(0));
+    assert_eq!(taken(&other), Ok(0));
+    other.execute_batch("ROLLBACK").expect("its end");
+    store.upkeep().expect("upkeep works");
+    assert!(taken(&other).is_ok_and(|taken: i64| taken > 0));
+    assert_eq!(store.list(&Filter::default()).expect("listing works")[0].arrivals, 2);
+}

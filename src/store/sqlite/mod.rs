@@ -184,7 +184,11 @@ impl Store for SqliteStore {
 
     fn upkeep(&mut self) -> Result<(), StoreError> {
         self.read(write::prepare_finish)?;
-        self.take_in_arrivals(false)?;
+        // Not while others write: the command's output and its time limit would wait with it. A later run takes them in.
+        match self.without_waiting(|store| store.take_in_arrivals(false)) {
+            Err(StoreError::Busy(_)) => {}
+            taken => taken?,
+        }
         let frames = |conn: &Connection| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP);
         let (all, done) = self.read(frames)?;
         if all - done >= FRAMES_DUE {
