@@ -30,6 +30,28 @@ pub struct LockFile {
     inode: i64,
 }
 
+/// The right to ask the target about one attempt: nobody else asks meanwhile.
+///
+/// A byte of its own, in an open file of its own that no command inherits: it goes with this process, and a daemon that
+/// the attempt's command left behind can't keep it.
+#[derive(Debug)]
+pub struct ProbeLock {
+    _file: File,
+}
+
+impl ProbeLock {
+    /// Takes the right, unless somebody else has it.
+    pub fn take(path: &Path, place: LockPlace) -> io::Result<Option<ProbeLock>> {
+        let file = lock::open(path)?;
+        Ok(lock::try_lock(&file, probe_offset(place), Mode::Exclusive)?.then_some(ProbeLock { _file: file }))
+    }
+}
+
+/// Where the right to ask about an attempt is locked: above all offsets of attempts.
+fn probe_offset(place: LockPlace) -> i64 {
+    place.offset | 1 << 62
+}
+
 /// A byte that this process holds for its attempt.
 #[derive(Debug)]
 pub struct AttemptLock {
@@ -79,9 +101,22 @@ impl LockFile {
     ///
     /// The lock is shared, so that all who wait wake together, and it is let go at once.
     pub fn wait(&self, place: LockPlace, limit: Option<Duration>) -> io::Result<bool> {
+        self.wait_at(place.offset, limit)
+    }
+
+    /// Tells whether somebody is asking the target about an attempt.
+    pub fn is_probed(&self, place: LockPlace) -> io::Result<bool> {
+        lock::is_locked_exclusively(&self.file, probe_offset(place))
+    }
+
+    /// Sleeps until nobody asks about an attempt any more, as [`LockFile::wait`] does for its owner.
+    pub fn wait_for_probe(&self, place: LockPlace, limit: Option<Duration>) -> io::Result<bool> {
+        self.wait_at(probe_offset(place), limit)
+    }
+
+    fn wait_at(&self, offset: i64, limit: Option<Duration>) -> io::Result<bool> {
         let file = self.file.try_clone()?;
-        let wait =
-            move || lock::lock(&file, place.offset, Mode::Shared).and_then(|()| lock::unlock(&file, place.offset));
+        let wait = move || lock::lock(&file, offset, Mode::Shared).and_then(|()| lock::unlock(&file, offset));
         let Some(limit) = limit else {
             return wait().map(|()| true);
         };
@@ -171,6 +206,24 @@ mod tests {
         std::fs::remove_file(&path).expect("remove");
         let later = LockFile::open(&path).expect("a new lock file");
         assert_eq!(later.test(attempt.place()).expect("test"), Liveness::Unprovable);
+    }
+
+    #[test]
+    fn one_at_a_time_asks_about_an_attempt() {
+        let (folder, a, b) = two();
+        let path = folder.path().join("lock");
+        let attempt = a.take().expect("a byte");
+        let place = attempt.place();
+        assert!(!b.is_probed(place).expect("test"), "an owner isn't somebody who asks");
+        let asking = ProbeLock::take(&path, place).expect("take").expect("free");
+        assert!(ProbeLock::take(&path, place).expect("take").is_none());
+        assert!(a.is_probed(place).expect("test") && b.is_probed(place).expect("test"));
+        attempt.release().expect("release");
+        assert_eq!(b.test(place).expect("test"), Liveness::Dead, "who asks isn't an owner");
+        assert!(!b.wait_for_probe(place, Some(Duration::from_millis(10))).expect("wait"));
+        drop(asking);
+        assert!(b.wait_for_probe(place, None).expect("wait"));
+        assert!(!b.is_probed(place).expect("test"));
     }
 
     #[test]

@@ -55,8 +55,7 @@ pub fn enclosing_claim(location: &Location) -> Option<ClaimId> {
 
 /// Returns who this process is: for people to read, never for deciding.
 pub fn owner() -> Owner {
-    let boot = read_small("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let process = format!("start {}, boot {}", process_start().unwrap_or(0), boot.trim());
+    let process = format!("start {}", process_start().unwrap_or(0));
     Owner { actor: actor(), process }
 }
 

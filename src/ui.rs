@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 use crate::cli::Color;
 use crate::view::escape::escape;
 
@@ -50,6 +52,39 @@ impl Ui {
         let line = format!("{start}idem: {}\n", escape(text));
         // Where nobody can be told, there is nobody to tell that.
         let _ = io::stderr().write_all(line.as_bytes());
+    }
+}
+
+/// A bar on stderr for work of many steps; nothing where nobody looks at it.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Shows a bar for this many steps, each of which is `done`.
+    pub fn new(steps: usize, done: &str) -> Progress {
+        // Hidden where stderr is no terminal.
+        let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template(&format!("idem: {{bar:20}} {{pos}} of {{len}} {done}, {{msg}}"));
+        Progress { bar: style.map_or(bar.clone(), |style| bar.with_style(style)) }
+    }
+
+    /// Says what the present step is about.
+    pub fn at(&self, what: &str) {
+        self.bar.set_message(escape(what).into_owned());
+    }
+
+    /// Prints a step's line to stdout, the bar out of its way, and takes the step as done.
+    pub fn print(&self, line: &str) -> io::Result<()> {
+        let printed = self.bar.suspend(|| print(line));
+        self.bar.inc(1);
+        printed
+    }
+
+    /// Takes the bar away.
+    pub fn end(self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -1,9 +1,12 @@
-//! The commands for people: list, show, clear, resolve.
+//! The commands for people: list, show, clear, resolve, reconcile; and `mark`, for commands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::run::duration;
 use crate::domain::claim::State;
 use crate::domain::store::ClaimRef;
 
@@ -114,6 +117,54 @@ pub struct ResolveArgs {
     /// Say how you know; kept in the history
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
+}
+
+/// Arguments of `idem reconcile`.
+#[derive(Args, Debug)]
+pub struct ReconcileArgs {
+    /// The claims: numbers, or key: and the beginning of a key
+    #[arg(value_name = "ID", value_parser = claim_ref, conflicts_with_all = ["all", "who", "conv", "tool"])]
+    pub ids: Vec<ClaimRef>,
+    /// Every claim whose outcome is unknown
+    #[arg(long)]
+    pub all: bool,
+    /// Only claims of this who
+    #[arg(long, value_name = "W")]
+    pub who: Option<String>,
+    /// Only claims of this conversation
+    #[arg(long, value_name = "C")]
+    pub conv: Option<String>,
+    /// Only claims of this tool
+    #[arg(long, value_name = "T")]
+    pub tool: Option<String>,
+    /// Ask with this shell command, instead of the one that was stored with the claim
+    #[arg(long, value_name = "COMMAND")]
+    pub probe: Option<OsString>,
+    /// How long a probe may take [default: as stored with it, else 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub probe_timeout: Option<Duration>,
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `idem mark`.
+#[derive(Args, Debug)]
+pub struct MarkArgs {
+    /// What is known of the write
+    #[arg(value_enum, value_name = "MARK")]
+    pub mark: MarkWord,
+}
+
+/// What a command can say of its write.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkWord {
+    /// It is about to be sent: from now on it may have landed.
+    Sending,
+    /// The target has taken it, whatever fails later.
+    Landed,
+    /// The target has not taken it.
+    NotLanded,
 }
 
 fn state(word: &str) -> Result<State, String> {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
-pub use hands::{ClearArgs, ListArgs, ResolveArgs, ShowArgs, Verdict, Which};
+pub use hands::{ClearArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Verdict, Which};
 pub use run::{Identity, KeyArgs, RunArgs, Stdin};
 
 /// Runs a command at most once per call: claims before acting, replays on repeat, holds what nobody knows.
@@ -71,6 +71,10 @@ pub enum Verb {
     Clear(ClearArgs),
     /// Say what became of a held claim
     Resolve(ResolveArgs),
+    /// Ask the targets of held claims, by their probes, what became of them
+    Reconcile(ReconcileArgs),
+    /// Inside a command: say what is known of its write
+    Mark(MarkArgs),
 }
 
 /// A parsed command line.

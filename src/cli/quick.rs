@@ -59,6 +59,7 @@ fn conflict(run: &RunArgs) -> bool {
         || (run.wait.is_some() && run.no_wait)
         || (run.max_output.is_some() && run.no_record_output)
         || (run.kill_after.is_some() && run.timeout.is_none())
+        || ((run.probe_delay.is_some() || run.probe_timeout.is_some()) && run.probe.is_none())
 }
 
 type Rest<'a> = std::slice::Iter<'a, OsString>;
@@ -70,6 +71,12 @@ fn read_run(name: &str, rest: &mut Rest<'_>, run: &mut RunArgs, global: &mut Glo
         "--not-landed-exit" => set(&mut run.not_landed_exit, text(rest)?.parse().ok()?),
         "--keep-failure" => flag(&mut run.keep_failure),
         "--rerun-if-interrupted" => flag(&mut run.rerun_if_interrupted),
+        "--probe" => set(&mut run.probe, value(rest)?),
+        "--probe-delay" => set(&mut run.probe_delay, duration(text(rest)?).ok()?),
+        "--probe-timeout" => set(&mut run.probe_timeout, duration(text(rest)?).ok()?),
+        "--resend-within" => set(&mut run.resend_within, duration(text(rest)?).ok()?),
+        "--marks" => flag(&mut run.marks),
+        "--ttl" => set(&mut run.ttl, duration(text(rest)?).ok()?),
         "--timeout" => set(&mut run.timeout, duration(text(rest)?).ok()?),
         "--kill-after" => set(&mut run.kill_after, duration(text(rest)?).ok()?),
         "--stdin" if run.stdin == Stdin::Inherit => {
@@ -176,7 +183,8 @@ mod tests {
     fn sample(option: &str) -> &'static str {
         match option {
             "landed-exit" | "not-landed-exit" => "6,10-19",
-            "wait" | "timeout" => "90s",
+            "wait" | "timeout" | "resend-within" | "ttl" => "90s",
+            "probe-delay" | "probe-timeout" => "90s --probe x",
             // It needs another one.
             "kill-after" => "90s --timeout 1s",
             "occurrence" => "2",
@@ -242,7 +250,8 @@ mod tests {
                 "--who", "--conv", "--tool", "--params", "--occurrence", "--store", "--external", "--landed-exit",
                 "--not-landed-exit", "--keep-failure", "--rerun-if-interrupted", "--wait", "--no-wait", "--json",
                 "--status-file", "--timeout", "--kill-after", "--stdin", "null", "inherit", "--max-output", "--redact",
-                "--no-record-output", "--subst", "--bind-file", "--bind-env", "--bind-stdin", "--ignore-param", "/a", "--quiet", "--allow-command-change", "--explain", "--", "-", "", "a", "{}", "-1", "6", "5s",
+                "--no-record-output", "--subst", "--bind-file", "--bind-env", "--bind-stdin", "--ignore-param", "/a", "--quiet", "--allow-command-change", "--explain",
+                "--probe", "--probe-delay", "--probe-timeout", "--resend-within", "--marks", "--ttl", "--", "-", "", "a", "{}", "-1", "6", "5s",
                 "--json=true", "0", "-x", "@f",
             ]), 0..9),
         ) {

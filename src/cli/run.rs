@@ -103,6 +103,38 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "external", help_heading = "Effect")]
     pub rerun_if_interrupted: bool,
 
+    /// Ask the target whether an unknown outcome landed: a shell command that exits 0 for yes (its output is then the
+    /// result), 1 for no, and anything else for "can't tell"
+    #[arg(long, value_name = "COMMAND", help_heading = "Unknown outcomes")]
+    pub probe: Option<OsString>,
+    /// Ask this long after the attempt's end, for targets that read behind their writes [default: at once]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = duration,
+        requires = "probe",
+        help_heading = "Unknown outcomes"
+    )]
+    pub probe_delay: Option<Duration>,
+    /// How long the probe may take; then the outcome stays unknown [default: 30s]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = duration,
+        requires = "probe",
+        help_heading = "Unknown outcomes"
+    )]
+    pub probe_timeout: Option<Duration>,
+    /// The target dedupes on the key for this long: until then an unknown outcome may be sent again
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Unknown outcomes")]
+    pub resend_within: Option<Duration>,
+    /// The command says `idem mark sending` before it sends: without it nothing has landed
+    #[arg(long, help_heading = "Unknown outcomes")]
+    pub marks: bool,
+    /// Let the result expire this long after its end: the next arrival then runs the command [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Waiting")]
+    pub ttl: Option<Duration>,
+
     /// How long the command may run, such as 30s: then SIGTERM to all that it started, and exit 124
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Command")]
     pub timeout: Option<Duration>,

@@ -13,7 +13,7 @@ use crate::{settings, ui};
 /// Prints the claims that fit, newest first. Exit code 1 where none does (design §10).
 pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
     let mut store = settle::open(&settings::store(global)?)?;
-    let now = store.now()?;
+    let now = store.now()?.at;
     let mut filter = filter(&args.which);
     if filter.states.is_empty() && !args.all {
         filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();

@@ -1,9 +1,13 @@
 //! One verb a file: each takes parsed arguments, does its work by `domain`, `store`, `process` and `liveness`, and
 //! returns the exit code.
 
+mod asking;
 mod clear;
+mod environment;
 mod key;
 mod list;
+mod mark;
+mod reconcile;
 mod resolve;
 mod run;
 mod settle;
@@ -28,6 +32,8 @@ pub fn dispatch(parsed: Parsed) -> u8 {
         Verb::Show(args) => show::show(&global, &args),
         Verb::Clear(args) => clear::clear(&global, &args),
         Verb::Resolve(args) => resolve::resolve(&global, &args),
+        Verb::Reconcile(args) => reconcile::reconcile(&global, &args),
+        Verb::Mark(args) => mark::mark(&global, &args),
     };
     result.unwrap_or_else(|error| {
         let failure = Failure::from_error(error);

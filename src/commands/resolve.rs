@@ -5,7 +5,7 @@ use anyhow::Context;
 use super::settle;
 use crate::cli::{Global, ResolveArgs, Verdict};
 use crate::domain::claim::{Claim, Outcome, State};
-use crate::domain::store::{NewResult, Store};
+use crate::domain::store::{NewOutput, NewResult, Store};
 use crate::exit::{self, Failure, Kind};
 use crate::ui::{self, Ui};
 use crate::{settings, view};
@@ -37,7 +37,8 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     }
     let mut transition = settle::decision(&claim, to, outcome, args.note.as_deref(), args.force);
     if args.verdict == Verdict::Landed {
-        transition.result = Some(NewResult { exit_code: i32::from(args.exit.unwrap_or(0)), stdout });
+        let output = stdout.map_or(NewOutput::Recorded, NewOutput::Stdout);
+        transition.result = Some(NewResult { exit_code: i32::from(args.exit.unwrap_or(0)), output });
     }
     if !store.transition(claim.id, &transition)? {
         return Err(settle::changed_meanwhile(&claim));

@@ -1,9 +1,12 @@
 //! What `show`, `clear` and `resolve` share: finding the claim that a person names, and whether its owner lives.
 
+use serde_json::json;
+
 use crate::domain::arrival::Liveness;
-use crate::domain::claim::{Claim, Outcome, Reason, State};
+use crate::domain::claim::{Claim, Mark, Outcome, Reason, State};
+use crate::domain::end::Ended;
 use crate::domain::event::EventKind;
-use crate::domain::store::{ClaimRef, Found, Store, StoreError, Transition};
+use crate::domain::store::{ClaimRef, Found, NewOutput, NewResult, Store, StoreError, Transition};
 use crate::exit::{Failure, Kind};
 use crate::liveness::LockFile;
 use crate::settings;
@@ -39,11 +42,13 @@ pub(super) fn find(store: &mut dyn Store, named: &ClaimRef) -> anyhow::Result<Cl
 
 /// Tells whether the owner of a running claim lives; `None` for a claim that isn't running.
 pub(super) fn owner(location: &Location, claim: &Claim) -> anyhow::Result<Option<Liveness>> {
-    if claim.state != State::Running {
-        return Ok(None);
-    }
+    if claim.state == State::Running { liveness(location, claim).map(Some) } else { Ok(None) }
+}
+
+/// Tells whether whoever took this claim's lock lives.
+pub(super) fn liveness(location: &Location, claim: &Claim) -> anyhow::Result<Liveness> {
     let locks = LockFile::open(&location.lock_path()).map_err(|error| lock_failed(location, &error))?;
-    Ok(Some(locks.test(claim.lock).map_err(|error| lock_failed(location, &error))?))
+    Ok(locks.test(claim.lock).map_err(|error| lock_failed(location, &error))?)
 }
 
 /// Names the lock file in an error of the system.
@@ -76,23 +81,32 @@ pub(super) fn decision(claim: &Claim, to: State, outcome: Outcome, note: Option<
         State::Cleared => (Reason::Cleared, EventKind::Cleared),
         _ => (Reason::Resolved, EventKind::Resolved),
     };
-    let detail = serde_json::json!({
+    let detail = json!({
         "from": claim.state.as_str(),
         "to": to.as_str(),
         "outcome": outcome.as_str(),
         "forced": forced,
         "note": note,
     });
-    Transition {
-        from: claim.state,
-        to,
-        reason,
-        outcome,
-        kind,
-        actor: settings::actor(),
-        detail: Some(detail.to_string()),
-        result: None,
-    }
+    let to = Ended { state: to, outcome, reason };
+    Transition::of(claim, to, settings::actor()).event(kind, Some(detail.to_string()))
+}
+
+/// Makes the change to held of a claim whose owner is gone and has left no outcome.
+pub(super) fn held(claim: &Claim, reason: Reason, actor: &str) -> Transition {
+    let to = Ended { state: State::Held, outcome: Outcome::Unknown, reason };
+    let detail = json!({ "reason": reason.as_str() }).to_string();
+    Transition::of(claim, to, actor.to_owned()).event(EventKind::BecameHeld, Some(detail))
+}
+
+/// Makes the change of a claim that was left without an end, by what its command's marks say. What has landed replays
+/// exit 0 and what was recorded of its output, as a claim that a person resolves.
+pub(super) fn concluded(claim: &Claim, ended: Ended, actor: &str) -> Transition {
+    let completed = ended.state == State::Completed;
+    let kind = if completed { EventKind::BecameCompleted } else { EventKind::BecameReleased };
+    let detail = json!({ "reason": ended.reason.as_str(), "mark": claim.mark.map(Mark::as_str) }).to_string();
+    let result = completed.then_some(NewResult { exit_code: 0, output: NewOutput::Recorded });
+    Transition { result, ..Transition::of(claim, ended, actor.to_owned()).event(kind, Some(detail)) }
 }
 
 /// Fails because the claim changed between looking and deciding.

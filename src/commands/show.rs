@@ -39,7 +39,7 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         return Ok(exit::DONE);
     }
     let owner = settle::owner(&location, &claim)?;
-    let now = store.now()?;
+    let now = store.now()?.at;
     ui::print(&story(&Facts { claim: &claim, attempts: &attempts, events: &events, output: &output, owner, now }))?;
     Ok(exit::DONE)
 }

@@ -1,6 +1,7 @@
 //! What an arrival means: the rules of design §5 and the order of answers of §12, as a pure function.
 
 use super::claim::{Effect, Outcome, Reason, State};
+use super::end::Ended;
 
 /// What the operating system says of an owner (design §5, liveness).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Terms {
     pub allow_command_change: bool,
     /// `--rerun-if-interrupted`.
     pub rerun_if_interrupted: bool,
+    /// `--probe`: it brings a probe of its own.
+    pub probe: bool,
 }
 
 /// What is known of the claim that holds the key.
@@ -37,8 +40,27 @@ pub struct Holder {
     pub same_command: bool,
     /// Whether the arrival was started by that very claim's command, directly or through steps.
     pub encloses_arrival: bool,
-    /// Whether its owner lives; asked only while it runs.
+    /// Whether its owner lives; dead where it has recorded an end.
     pub owner: Liveness,
+    /// What its command's marks say by themselves.
+    pub by_marks: Option<Ended>,
+    /// What there is to ask the target with, and whether that is being done; looked at only while it is held.
+    pub probe: ProbeFacts,
+    /// Whether the arrival states that the target dedupes on the key, and that time isn't over.
+    pub in_window: bool,
+    /// Whether its result has outlived its time to live.
+    pub is_over: bool,
+}
+
+/// What is known of the probing of a held claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ProbeFacts {
+    /// The claim has a probe stored.
+    pub stored: bool,
+    /// Somebody is asking right now.
+    pub running: bool,
+    /// This arrival has had an answer already: its own probe's, or that of the one it waited for.
+    pub answered: bool,
 }
 
 /// What to do with an arrival.
@@ -60,8 +82,16 @@ pub enum Verdict {
     Wait,
     /// The owner is gone and left no outcome: hold the claim for this reason, then answer held.
     Hold(Reason),
-    /// The owner is proven dead and both sides are local and safe to run again: release the claim, then arrive anew.
-    Release,
+    /// Outcome unknown: ask the target, then judge anew.
+    Probe,
+    /// Outcome unknown and somebody is asking the target: wait for the answer, then judge anew.
+    WaitForProbe,
+    /// The owner is gone, and the marks of its command say what came of it: record that, then judge anew.
+    Conclude(Ended),
+    /// Outcome unknown, and a second run is borne: claim the key in place of this claim, which is released for this reason.
+    RunAgain(Reason),
+    /// The result has outlived its time to live: the claim expires, then arrive anew.
+    Expire,
 }
 
 /// Judges an arrival by the claim that holds its key.
@@ -79,10 +109,34 @@ pub fn judge(holder: &Holder, terms: &Terms) -> Verdict {
         return Verdict::Mismatch;
     }
     match holder.state {
+        State::Completed if holder.is_over => Verdict::Expire,
         State::Completed => Verdict::Replay,
-        State::Held => Verdict::Held,
+        State::Held => judge_held(holder, terms),
         _ => judge_running(holder, terms),
     }
+}
+
+/// The target's own answer first; then the word of the caller that a second run is borne; else it stays held (G3).
+fn judge_held(holder: &Holder, terms: &Terms) -> Verdict {
+    let probe = holder.probe;
+    if let Some(ended) = holder.by_marks
+        && ended.state == State::Completed
+        && holder.owner == Liveness::Dead
+    {
+        // Its command, whose idem was gone, said so after the claim was held. No other mark counts by then.
+        return Verdict::Conclude(ended);
+    }
+    if !probe.answered && probe.running {
+        // Two never ask at once: the second one takes the first one's answer.
+        return if terms.no_wait { Verdict::Held } else { Verdict::WaitForProbe };
+    }
+    if !probe.answered && (terms.probe || probe.stored) {
+        return Verdict::Probe;
+    }
+    if holder.in_window && holder.owner == Liveness::Dead {
+        return Verdict::RunAgain(Reason::Resent);
+    }
+    Verdict::Held
 }
 
 fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
@@ -90,10 +144,14 @@ fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
     match holder.owner {
         Liveness::Alive if terms.no_wait => Verdict::Busy,
         Liveness::Alive => Verdict::Wait,
-        // Only a proven death may free anything (G6); the word of --rerun-if-interrupted counts between local calls (§12).
-        Liveness::Dead if terms.rerun_if_interrupted && both_local => Verdict::Release,
-        Liveness::Dead => Verdict::Hold(Reason::Interrupted),
         Liveness::Unprovable => Verdict::Hold(Reason::OwnerLost),
+        // Only a proven death may free anything (G6).
+        Liveness::Dead => match holder.by_marks {
+            Some(ended) => Verdict::Conclude(ended),
+            // The word of --rerun-if-interrupted counts between local calls (§12).
+            None if terms.rerun_if_interrupted && both_local => Verdict::RunAgain(Reason::Interrupted),
+            None => Verdict::Hold(Reason::Interrupted),
+        },
     }
 }
 
@@ -111,14 +169,19 @@ pub struct Past {
 /// Judges an arrival that waited for an attempt, by what has become of that attempt (design §5, step 3).
 ///
 /// Its end is the answer for everybody who waited, a failure that released the claim included: fifty waiters never turn
-/// into fifty runs. That a person freed the key meanwhile changes nothing for them where the end is known. What left no
-/// known end sends the arrival back to the start.
+/// into fifty runs. That a person freed the key meanwhile, or that its result has expired since, changes nothing for them
+/// where the end is known; nor does a held end make them ask or send again. What left no known end sends the arrival back
+/// to the start.
 pub fn after_wait(holder: &Holder, past: &Past, terms: &Terms) -> Verdict {
     let interrupted = matches!(past.reason, Some(Reason::Interrupted | Reason::OwnerLost));
     match holder.state {
+        State::Completed | State::Expired => Verdict::Replay,
         State::Released | State::Cleared if past.has_end && past.outcome != Outcome::Unknown && !interrupted => {
             Verdict::Replay
         }
+        // Its owner is still asking the target.
+        State::Held if !interrupted && holder.probe.running && !holder.probe.answered => Verdict::WaitForProbe,
+        State::Held if !interrupted => Verdict::Held,
         _ => judge(holder, terms),
     }
 }
@@ -127,14 +190,30 @@ pub fn after_wait(holder: &Holder, past: &Past, terms: &Terms) -> Verdict {
 mod tests {
     use super::*;
 
-    const TERMS: Terms =
-        Terms { effect: Effect::Local, no_wait: false, allow_command_change: false, rerun_if_interrupted: false };
+    const TERMS: Terms = Terms {
+        effect: Effect::Local,
+        no_wait: false,
+        allow_command_change: false,
+        rerun_if_interrupted: false,
+        probe: false,
+    };
+    const OWN_PROBE: Terms = Terms { probe: true, ..TERMS };
     const NO_WAIT: Terms = Terms { no_wait: true, ..TERMS };
     const RERUN: Terms = Terms { rerun_if_interrupted: true, ..TERMS };
     const ANY_COMMAND: Terms = Terms { allow_command_change: true, ..TERMS };
 
     fn holder(state: State, owner: Liveness) -> Holder {
-        Holder { state, effect: Effect::Local, same_command: true, encloses_arrival: false, owner }
+        Holder {
+            state,
+            effect: Effect::Local,
+            same_command: true,
+            encloses_arrival: false,
+            owner,
+            by_marks: None,
+            probe: ProbeFacts::default(),
+            in_window: false,
+            is_over: false,
+        }
     }
 
     #[test]
@@ -154,7 +233,7 @@ mod tests {
             (holder(State::Running, Alive), RERUN, Verdict::Wait),
             (holder(State::Running, Dead), TERMS, Verdict::Hold(Reason::Interrupted)),
             (holder(State::Running, Dead), NO_WAIT, Verdict::Hold(Reason::Interrupted)),
-            (holder(State::Running, Dead), RERUN, Verdict::Release),
+            (holder(State::Running, Dead), RERUN, Verdict::RunAgain(Reason::Interrupted)),
             (external(holder(State::Running, Dead)), RERUN, Verdict::Hold(Reason::Interrupted)),
             (
                 holder(State::Running, Dead),
@@ -229,6 +308,12 @@ mod tests {
             (State::Released, Some(Reason::Resolved), NotLanded, false, Verdict::Claim),
             (State::Released, Some(Reason::Resolved), Landed, true, Verdict::Replay),
             (State::Held, Some(Reason::Exit), Unknown, true, Verdict::Held),
+            (State::Held, Some(Reason::Interrupted), Unknown, false, Verdict::Held),
+            (State::Expired, Some(Reason::Expired), Landed, true, Verdict::Replay),
+            (State::Released, Some(Reason::Probe), NotLanded, true, Verdict::Replay),
+            (State::Released, Some(Reason::Probe), NotLanded, false, Verdict::Claim),
+            (State::Released, Some(Reason::Marks), NotLanded, false, Verdict::Claim),
+            (State::Released, Some(Reason::Resent), Unknown, true, Verdict::Claim),
             (State::Cleared, Some(Reason::Cleared), Unknown, false, Verdict::Claim),
             (State::Cleared, Some(Reason::Cleared), Unknown, true, Verdict::Claim),
             (State::Cleared, Some(Reason::Cleared), Landed, true, Verdict::Replay),
@@ -239,5 +324,81 @@ mod tests {
             let past = Past { reason, outcome, has_end };
             assert_eq!(after_wait(&ended(state), &past, &TERMS), verdict, "{state} {past:?}");
         }
+    }
+    #[test]
+    fn a_held_claim_is_asked_about_once_then_sent_again_where_that_is_borne() {
+        let facts = |stored, running, answered| ProbeFacts { stored, running, answered };
+        let table = [
+            // Nothing to ask with.
+            (facts(false, false, false), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(false, false, false), NO_WAIT, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            // A probe, stored or its own.
+            (facts(true, false, false), TERMS, Verdict::Probe, Verdict::Probe),
+            (facts(false, false, false), OWN_PROBE, Verdict::Probe, Verdict::Probe),
+            (facts(true, false, true), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(true, false, true), OWN_PROBE, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            // Somebody else is asking, with a probe of theirs.
+            (facts(false, true, false), TERMS, Verdict::WaitForProbe, Verdict::WaitForProbe),
+            (facts(true, true, false), OWN_PROBE, Verdict::WaitForProbe, Verdict::WaitForProbe),
+            (facts(true, true, false), NO_WAIT, Verdict::Held, Verdict::Held),
+            (facts(true, true, true), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+        ];
+        for (probe, terms, past_it, in_window) in table {
+            let held = Holder { probe, ..holder(State::Held, Liveness::Dead) };
+            assert_eq!(judge(&held, &terms), past_it, "{probe:?} {terms:?}");
+            assert_eq!(judge(&Holder { in_window: true, ..held }, &terms), in_window, "{probe:?} {terms:?}");
+            for owner in [Liveness::Alive, Liveness::Unprovable] {
+                let may_live = Holder { in_window: true, owner, ..held };
+                assert!(!matches!(judge(&may_live, &terms), Verdict::RunAgain(_)), "its command may be alive (G6)");
+            }
+        }
+    }
+
+    #[test]
+    fn the_marks_of_a_dead_owner_are_taken_at_their_word() {
+        let by_marks = Some(Ended::not_landed(Reason::Marks));
+        for terms in [TERMS, NO_WAIT, RERUN, OWN_PROBE] {
+            let marked = |owner| judge(&Holder { by_marks, ..holder(State::Running, owner) }, &terms);
+            assert_eq!(marked(Liveness::Dead), Verdict::Conclude(Ended::not_landed(Reason::Marks)));
+            assert!(
+                matches!(marked(Liveness::Alive), Verdict::Wait | Verdict::Busy),
+                "a living owner speaks for itself"
+            );
+            assert_eq!(marked(Liveness::Unprovable), Verdict::Hold(Reason::OwnerLost), "it may mark more");
+            // Marked after it was held, by a command that idem's death left behind.
+            let held = |ended, owner| judge(&Holder { by_marks: Some(ended), ..holder(State::Held, owner) }, &terms);
+            let landed = Ended::landed(Reason::Marks);
+            assert_eq!(held(landed, Liveness::Dead), Verdict::Conclude(landed));
+            assert!(!matches!(held(landed, Liveness::Unprovable), Verdict::Conclude(_)), "its end may come yet");
+            let not_landed = Ended::not_landed(Reason::Marks);
+            assert!(!matches!(held(not_landed, Liveness::Dead), Verdict::Conclude(_)), "it may mark more");
+        }
+    }
+
+    #[test]
+    fn only_a_completed_claim_expires_and_not_for_those_who_waited_for_it() {
+        for &state in State::ALL {
+            let over = Holder { is_over: true, ..holder(state, Liveness::Dead) };
+            assert_eq!(judge(&over, &TERMS) == Verdict::Expire, state == State::Completed, "{state}");
+        }
+        let over = Holder { is_over: true, ..holder(State::Completed, Liveness::Dead) };
+        let past = Past { reason: Some(Reason::Exit), outcome: Outcome::Landed, has_end: true };
+        assert_eq!(after_wait(&over, &past, &TERMS), Verdict::Replay);
+    }
+
+    #[test]
+    fn who_waited_for_an_attempt_takes_the_answer_of_its_owners_probe() {
+        let past = Past { reason: Some(Reason::Exit), outcome: Outcome::Unknown, has_end: true };
+        let asking = |running, answered| Holder {
+            probe: ProbeFacts { stored: true, running, answered },
+            in_window: true,
+            ..holder(State::Held, Liveness::Dead)
+        };
+        assert_eq!(after_wait(&asking(true, false), &past, &OWN_PROBE), Verdict::WaitForProbe);
+        assert_eq!(after_wait(&asking(true, true), &past, &OWN_PROBE), Verdict::Held);
+        assert_eq!(after_wait(&asking(false, false), &past, &OWN_PROBE), Verdict::Held, "121 for all who waited");
+        // An attempt that left no end is asked about by those who waited, too.
+        let past = Past { reason: Some(Reason::Interrupted), outcome: Outcome::Unknown, has_end: false };
+        assert_eq!(after_wait(&asking(false, false), &past, &TERMS), Verdict::Probe);
     }
 }

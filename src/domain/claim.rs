@@ -4,8 +4,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
 
 use super::key::Key;
+use super::moment::{Moment, Uptime};
 use super::timestamp::Timestamp;
 
 /// Gives an enum one word a variant, for the store, the flags and the JSON alike.
@@ -111,6 +113,26 @@ words! {
         Resolved = "resolved",
         /// A person cleared it.
         Cleared = "cleared",
+        /// The command's own marks say what is known of the write.
+        Marks = "marks",
+        /// A probe asked the target.
+        Probe = "probe",
+        /// An arrival ran the unknown again, since the target dedupes on the key.
+        Resent = "resent",
+        /// Its time to live ran out.
+        Expired = "expired",
+    }
+}
+
+words! {
+    /// What a command has said of its write so far (design §8).
+    Mark {
+        /// It is about to send: from here on the target may have taken the write.
+        Sending = "sending",
+        /// The target has taken the write. Nothing later undoes that.
+        Landed = "landed",
+        /// The target has not taken it and will not.
+        NotLanded = "not-landed",
     }
 }
 
@@ -161,13 +183,63 @@ pub struct LockPlace {
     pub inode: i64,
 }
 
+impl LockPlace {
+    /// Returns what proves to a store that somebody belongs to the attempt (`IDEM_TOKEN`): 16 lower-case hex digits. The
+    /// offset is random, and the attempt's environment is where it is told.
+    pub fn token(self) -> String {
+        format!("{:016x}", self.offset)
+    }
+}
+
 /// Who owns an attempt: for people to read, never for deciding (design §5).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Owner {
     /// `user@host[pid]`, as in events.
     pub actor: String,
-    /// When that process started and in which boot of the host: what tells a process id from its next use.
+    /// When that process started, in ticks of its host's boot: what tells a process id from its next use.
     pub process: String,
+}
+
+/// What asks the target whether a write has landed (design §7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// A shell command.
+    pub command: OsString,
+    /// The folder that it runs in: that of the run it was given with.
+    pub folder: OsString,
+    /// How long after the attempt's end it asks: some targets read behind their writes.
+    pub delay: Duration,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// What the caller gave along that can turn an unknown outcome into a known one, or let a known one expire.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Means {
+    /// `--probe`.
+    pub probe: Option<Probe>,
+    /// `--marks`: the command marks `sending` before it sends.
+    pub marks: bool,
+    /// `--resend-within`: for how long the target dedupes on the key.
+    pub resend_within: Option<Duration>,
+    /// `--ttl`: how long after its end a completed claim expires.
+    pub ttl: Option<Duration>,
+}
+
+/// A claim that a new one takes the place of, in the same transaction: its outcome stays unknown, so at no moment may the
+/// key be free for an arrival that has not said that it bears a second run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InPlaceOf {
+    /// The claim.
+    pub claim: ClaimId,
+    /// The state it must still be in.
+    pub from: State,
+    /// The mark it must still have.
+    pub mark: Option<Mark>,
+    /// Why it is released.
+    pub reason: Reason,
+    /// For how long after the key's first start this may happen; `None`: whenever.
+    pub within: Option<Duration>,
 }
 
 /// What is known of an attempt before it runs: the row to insert.
@@ -197,6 +269,10 @@ pub struct NewClaim {
     pub lock: LockPlace,
     /// Who runs it.
     pub owner: Owner,
+    /// What can make its outcome known.
+    pub means: Means,
+    /// The claim in whose place it comes.
+    pub in_place_of: Option<InPlaceOf>,
 }
 
 /// A row of the store: one attempt.
@@ -236,15 +312,26 @@ pub struct Claim {
     pub missing: i64,
     /// When it was claimed.
     pub created_at: Timestamp,
+    /// How long the owner's host had been up then.
+    pub uptime: Uptime,
     /// When its end was recorded.
     pub finished_at: Option<Timestamp>,
     /// Where its liveness can be tested.
     pub lock: LockPlace,
     /// Who runs or ran it.
     pub owner: Owner,
+    /// What can make its outcome known.
+    pub means: Means,
+    /// What its command has said of the write so far.
+    pub mark: Option<Mark>,
 }
 
 impl Claim {
+    /// Returns the moment when it was claimed, by both clocks.
+    pub fn claimed(&self) -> Moment {
+        Moment { at: self.created_at, uptime: self.uptime.clone() }
+    }
+
     /// Returns the status with which a run or a replay of this attempt ends: the exit code, or 128+N for a signal.
     pub fn exit_status(&self) -> Option<i32> {
         self.exit_code.or(self.signal.map(|signal| 128 + signal))

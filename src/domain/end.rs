@@ -1,6 +1,6 @@
 //! What a run's end means: the table of design §6, as a pure function.
 
-use super::claim::{Effect, Outcome, Reason, State};
+use super::claim::{Effect, Mark, Outcome, Reason, State};
 use super::codes::ExitCodes;
 
 /// How an attempt ended.
@@ -30,6 +30,8 @@ pub struct EndTerms {
     pub not_landed_exit: ExitCodes,
     /// `--keep-failure`.
     pub keep_failure: bool,
+    /// `--marks`.
+    pub marks: bool,
 }
 
 /// What an attempt's end makes of its claim.
@@ -43,26 +45,56 @@ pub struct Ended {
     pub reason: Reason,
 }
 
-/// Judges an attempt's end.
-pub fn judge_end(terms: &EndTerms, end: End) -> Ended {
+impl Ended {
+    /// It has landed, and later arrivals get its result.
+    pub fn landed(reason: Reason) -> Ended {
+        Ended { state: State::Completed, outcome: Outcome::Landed, reason }
+    }
+
+    /// It has not landed, and the next arrival runs it.
+    pub fn not_landed(reason: Reason) -> Ended {
+        Ended { state: State::Released, outcome: Outcome::NotLanded, reason }
+    }
+}
+
+/// Judges an attempt's end by how it came and by the last mark that its command left.
+///
+/// Exit 0 and `--landed-exit` are the command's last word. Of what else it may end with, a mark `landed` says more: whatever
+/// fails later, it has landed. The other marks speak where the end leaves us not knowing.
+pub fn judge_end(terms: &EndTerms, end: End, mark: Option<Mark>) -> Ended {
+    let ended = by_end(terms, end);
+    match (ended.outcome, mark) {
+        (Outcome::Landed, _) => ended,
+        _ if end == End::NotStarted => ended,
+        (_, Some(Mark::Landed)) => Ended::landed(Reason::Marks),
+        (Outcome::Unknown, mark) => by_marks(terms.marks, mark).unwrap_or(ended),
+        (Outcome::NotLanded, _) => ended,
+    }
+}
+
+/// Judges by the marks alone: what they say of an attempt whose end nobody saw, or whose end says nothing.
+///
+/// `marks`: whether the caller said that the command marks `sending` before it sends. Only then does no mark mean anything.
+pub fn by_marks(marks: bool, mark: Option<Mark>) -> Option<Ended> {
+    match mark {
+        Some(Mark::Landed) => Some(Ended::landed(Reason::Marks)),
+        Some(Mark::NotLanded) => Some(Ended::not_landed(Reason::Marks)),
+        None if marks => Some(Ended::not_landed(Reason::Marks)),
+        Some(Mark::Sending) | None => None,
+    }
+}
+
+fn by_end(terms: &EndTerms, end: End) -> Ended {
     match end {
-        End::NotStarted => released(Reason::NotStarted),
-        End::Exited(0) => completed(Reason::Exit),
-        End::Exited(code) if terms.landed_exit.contains(code) => completed(Reason::LandedExit),
-        End::Exited(code) if terms.not_landed_exit.contains(code) => released(Reason::NotLandedExit),
+        End::NotStarted => Ended::not_landed(Reason::NotStarted),
+        End::Exited(0) => Ended::landed(Reason::Exit),
+        End::Exited(code) if terms.landed_exit.contains(code) => Ended::landed(Reason::LandedExit),
+        End::Exited(code) if terms.not_landed_exit.contains(code) => Ended::not_landed(Reason::NotLandedExit),
         End::Exited(_) => failed(terms, Reason::Exit),
         End::Signaled(_) => failed(terms, Reason::Signal),
         // Whatever it exited with afterwards: it was told to end before it had said so.
         End::TimedOut { .. } => failed(terms, Reason::Timeout),
     }
-}
-
-fn completed(reason: Reason) -> Ended {
-    Ended { state: State::Completed, outcome: Outcome::Landed, reason }
-}
-
-fn released(reason: Reason) -> Ended {
-    Ended { state: State::Released, outcome: Outcome::NotLanded, reason }
 }
 
 fn failed(terms: &EndTerms, reason: Reason) -> Ended {
@@ -73,7 +105,7 @@ fn failed(terms: &EndTerms, reason: Reason) -> Ended {
             let reason = if reason == Reason::Timeout { reason } else { Reason::KeptFailure };
             Ended { state: State::Completed, outcome: Outcome::NotLanded, reason }
         }
-        Effect::Local => released(reason),
+        Effect::Local => Ended::not_landed(reason),
     }
 }
 
@@ -87,6 +119,7 @@ mod tests {
             landed_exit: "3".parse().expect("valid"),
             not_landed_exit: "6,7".parse().expect("valid"),
             keep_failure: false,
+            marks: false,
         }
     }
 
@@ -121,7 +154,7 @@ mod tests {
         ];
         for (end, local, external) in table {
             for (effect, (state, outcome, reason)) in [(Effect::Local, local), (Effect::External, external)] {
-                assert_eq!(judge_end(&terms(effect), end), Ended { state, outcome, reason }, "{end:?} {effect}");
+                assert_eq!(judge_end(&terms(effect), end, None), Ended { state, outcome, reason }, "{end:?} {effect}");
             }
         }
     }
@@ -130,13 +163,93 @@ mod tests {
     fn a_kept_failure_is_final_only_where_it_is_known_not_to_have_landed() {
         let kept = |effect| EndTerms { keep_failure: true, ..terms(effect) };
         for end in [End::Exited(1), End::Signaled(15), End::TimedOut { signal: None }] {
-            let local = judge_end(&kept(Effect::Local), end);
+            let local = judge_end(&kept(Effect::Local), end, None);
             assert_eq!((local.state, local.outcome), (State::Completed, Outcome::NotLanded), "{end:?}");
             let limit_ended_it = matches!(end, End::TimedOut { .. });
             assert_eq!(local.reason, if limit_ended_it { Reason::Timeout } else { Reason::KeptFailure }, "{end:?}");
-            assert_eq!(judge_end(&kept(Effect::External), end).state, State::Held, "{end:?}");
+            assert_eq!(judge_end(&kept(Effect::External), end, None).state, State::Held, "{end:?}");
         }
-        assert_eq!(judge_end(&kept(Effect::Local), End::Exited(6)).state, State::Released, "said not to have landed");
-        assert_eq!(judge_end(&kept(Effect::Local), End::NotStarted).state, State::Released, "it never ran");
+        assert_eq!(
+            judge_end(&kept(Effect::Local), End::Exited(6), None).state,
+            State::Released,
+            "said not to have landed"
+        );
+        assert_eq!(judge_end(&kept(Effect::Local), End::NotStarted, None).state, State::Released, "it never ran");
+    }
+
+    /// Every end of §6 × every mark: the state that it leaves, for a local and for an external call.
+    #[test]
+    fn the_table_of_ends_and_marks() {
+        use Mark::{Landed, NotLanded, Sending};
+        const DONE: (State, Reason) = (State::Completed, Reason::Exit);
+        const LANDED: (State, Reason) = (State::Completed, Reason::Marks);
+        const NOT: (State, Reason) = (State::Released, Reason::Marks);
+        let timed_out = End::TimedOut { signal: Some(15) };
+        let released = |reason| (State::Released, reason);
+        let held = |reason| (State::Held, reason);
+        // The end; then for each of [none, none with --marks, sending, landed, not-landed] what a local and an external
+        // call become.
+        let table = [
+            (End::Exited(0), [DONE; 5], [DONE; 5]),
+            (End::Exited(3), [(State::Completed, Reason::LandedExit); 5], [(State::Completed, Reason::LandedExit); 5]),
+            (
+                End::Exited(6),
+                with(LANDED, [released(Reason::NotLandedExit); 4]),
+                with(LANDED, [released(Reason::NotLandedExit); 4]),
+            ),
+            (End::NotStarted, [released(Reason::NotStarted); 5], [released(Reason::NotStarted); 5]),
+            (
+                End::Exited(1),
+                with(LANDED, [released(Reason::Exit); 4]),
+                with(LANDED, [held(Reason::Exit), NOT, held(Reason::Exit), NOT]),
+            ),
+            (
+                End::Signaled(9),
+                with(LANDED, [released(Reason::Signal); 4]),
+                with(LANDED, [held(Reason::Signal), NOT, held(Reason::Signal), NOT]),
+            ),
+            (
+                timed_out,
+                with(LANDED, [released(Reason::Timeout); 4]),
+                with(LANDED, [held(Reason::Timeout), NOT, held(Reason::Timeout), NOT]),
+            ),
+        ];
+        let marks = [(false, None), (true, None), (true, Some(Sending)), (true, Some(Landed)), (true, Some(NotLanded))];
+        for (end, local, external) in table {
+            for (effect, expected) in [(Effect::Local, local), (Effect::External, external)] {
+                for ((marks, mark), (state, reason)) in marks.into_iter().zip(expected) {
+                    let ended = judge_end(&EndTerms { marks, ..terms(effect) }, end, mark);
+                    assert_eq!((ended.state, ended.reason), (state, reason), "{end:?} {effect} {marks} {mark:?}");
+                    let stated = mark.is_none() || judge_end(&terms(effect), end, mark) == ended;
+                    assert!(stated, "a mark counts without --marks too: {end:?} {mark:?}");
+                }
+            }
+        }
+    }
+
+    /// The marks' order of the table, `landed` put into its place.
+    fn with(landed: (State, Reason), others: [(State, Reason); 4]) -> [(State, Reason); 5] {
+        let [none, none_with_marks, sending, not_landed] = others;
+        [none, none_with_marks, sending, landed, not_landed]
+    }
+
+    /// What an attempt that nobody saw the end of has become, by its marks alone.
+    #[test]
+    fn the_marks_alone() {
+        let state = |marks, mark| by_marks(marks, mark).map(|ended| ended.state);
+        for marks in [false, true] {
+            assert_eq!(state(marks, Some(Mark::Landed)), Some(State::Completed));
+            assert_eq!(state(marks, Some(Mark::NotLanded)), Some(State::Released));
+            assert_eq!(state(marks, Some(Mark::Sending)), None);
+        }
+        assert_eq!(state(false, None), None, "who didn't promise to mark has said nothing by not marking");
+        assert_eq!(state(true, None), Some(State::Released));
+    }
+
+    #[test]
+    fn a_kept_failure_that_had_landed_is_told_as_landed() {
+        let kept = EndTerms { keep_failure: true, ..terms(Effect::Local) };
+        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Landed)), Ended::landed(Reason::Marks));
+        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Sending)).reason, Reason::KeptFailure);
     }
 }

@@ -24,6 +24,12 @@ words! {
         BecameHeld = "became-held",
         /// The claim was found not to have landed, and gave its key back.
         BecameReleased = "became-released",
+        /// Its time to live ran out, and an arrival found it so.
+        Expired = "expired",
+        /// The target was asked whether the write had landed.
+        Probe = "probe",
+        /// The command said how far it got.
+        Mark = "mark",
         /// A person said what became of it.
         Resolved = "resolved",
         /// A person freed the key.
@@ -44,6 +50,15 @@ pub struct Event {
     pub kind: EventKind,
     /// Who did it: `user@host[pid]`.
     pub actor: String,
+    /// More, as a JSON object.
+    pub detail: Option<String>,
+}
+
+/// An event that is about to be recorded: its claim, time and actor follow from where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    /// What happened.
+    pub kind: EventKind,
     /// More, as a JSON object.
     pub detail: Option<String>,
 }

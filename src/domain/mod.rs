@@ -1,4 +1,4 @@
-//! The domain: calls, keys, claims and the rules of design §§2–6, as plain values and pure functions.
+//! The domain: calls, keys, claims and the rules of design §§2–7, as plain values and pure functions.
 //!
 //! Invariant: nothing here does I/O, reads a clock or knows a terminal. Everybody may import it; it imports nobody.
 
@@ -9,7 +9,9 @@ pub mod codes;
 pub mod end;
 pub mod event;
 pub mod key;
+pub mod moment;
 pub mod pointer;
+pub mod probe;
 pub mod size;
 pub mod store;
 pub mod timestamp;

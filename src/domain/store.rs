@@ -6,10 +6,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::claim::{Chunk, Claim, ClaimId, NewClaim, Outcome, Reason, State, Stream};
-use super::end::Ended;
-use super::event::{Event, EventKind};
+use super::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, State, Stream};
+use super::end::{End, EndTerms, Ended};
+use super::event::{Event, EventKind, NewEvent};
 use super::key::Key;
+use super::moment::Moment;
 use super::timestamp::Timestamp;
 
 /// What came of trying to claim a key.
@@ -30,28 +31,29 @@ pub enum Claimed {
     Missed(Box<Claim>),
 }
 
-/// An attempt's end, ready to be recorded.
+/// An attempt's end, ready to be recorded. The store judges it, in the transaction that reads the last mark: one that came
+/// between a look and the record would otherwise be lost.
 #[derive(Clone, Debug)]
 pub struct Finish {
-    /// What the end means.
-    pub ended: Ended,
+    /// How the command ended.
+    pub end: End,
+    /// What its ends mean.
+    pub terms: EndTerms,
     /// The command's exit code, where it exited.
     pub exit_code: Option<i32>,
     /// The signal that ended it, where one did.
     pub signal: Option<i32>,
     /// How many bytes of output are missing from the record.
     pub missing: i64,
-    /// Whether the command was started at all; where not, the attempt's number is given again.
-    pub started: bool,
     /// Who records it.
     pub actor: String,
 }
 
 /// What recording an attempt's end came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
     /// The claim has its outcome.
-    Recorded,
+    Recorded(Ended),
     /// Somebody had decided about the claim meanwhile: the outcome went to its history, the claim is as they left it.
     Late(State),
 }
@@ -61,29 +63,67 @@ pub enum Finished {
 pub struct Transition {
     /// The state that the claim must still be in. When it isn't, nothing changes.
     pub from: State,
-    /// The new state.
-    pub to: State,
-    /// Why.
-    pub reason: Reason,
-    /// What is known of the write from now on.
-    pub outcome: Outcome,
-    /// The event to leave.
-    pub kind: EventKind,
+    /// The mark that it must still have: a command that says `sending` while it is being judged must not be overlooked.
+    pub mark: Option<Mark>,
+    /// What it becomes, and why.
+    pub to: Ended,
+    /// The events to leave, in order.
+    pub events: Vec<NewEvent>,
     /// Who does it.
     pub actor: String,
-    /// More for the event, as a JSON object.
-    pub detail: Option<String>,
     /// The result that later arrivals are given instead of what was recorded.
     pub result: Option<NewResult>,
 }
 
-/// A result that a person states for a claim (`idem resolve … landed`).
-#[derive(Clone, Debug, Default)]
+impl Transition {
+    /// Makes a change of this claim as it was read, without events.
+    pub fn of(claim: &Claim, to: Ended, actor: String) -> Transition {
+        Transition { from: claim.state, mark: claim.mark, to, events: Vec::new(), actor, result: None }
+    }
+
+    /// Adds an event.
+    pub fn event(mut self, kind: EventKind, detail: Option<String>) -> Transition {
+        self.events.push(NewEvent { kind, detail });
+        self
+    }
+}
+
+/// A result that is stated for a claim whose command left none: by a person, a probe or a mark.
+#[derive(Clone, Debug)]
 pub struct NewResult {
     /// The exit code.
     pub exit_code: i32,
-    /// Standard output in place of what was recorded; `None` keeps what was recorded.
-    pub stdout: Option<Vec<u8>>,
+    /// What was printed.
+    pub output: NewOutput,
+}
+
+/// The output of a stated result. What was recorded stays in the store in any case.
+#[derive(Clone, Debug)]
+pub enum NewOutput {
+    /// What was recorded.
+    Recorded,
+    /// This in place of the recorded standard output.
+    Stdout(Vec<u8>),
+    /// This as standard output, and nothing else.
+    Only {
+        /// The bytes.
+        stdout: Vec<u8>,
+        /// How many more there were.
+        missing: i64,
+    },
+}
+
+/// What became of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marked {
+    /// It is recorded, or was before.
+    Recorded,
+    /// There is no such claim, or the token is not that attempt's.
+    NotThisAttempt,
+    /// The attempt is over; its claim is in this state.
+    Over(State),
+    /// It has marked that it landed, and nothing undoes that.
+    HasLanded,
 }
 
 /// Which claims to list. Every condition that is given must hold.
@@ -141,6 +181,8 @@ pub trait Store {
     fn newest(&mut self) -> Result<ClaimId, StoreError>;
 
     /// Inserts the claim unless the key is held or an attempt was missed; the insert is the arbiter. Recorded, with its `run` event.
+    ///
+    /// In the same transaction it releases the claim in whose place the new one comes, where it comes in one's.
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError>;
 
     /// Returns a claim by its number.
@@ -157,6 +199,13 @@ pub trait Store {
 
     /// Records a change of state if the claim is still in the state it is changed from; tells whether it was.
     fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError>;
+
+    /// Records what a command says of its write, where the claim is running, or is held without an end of its own, and the
+    /// token is the attempt's.
+    fn mark(&mut self, id: ClaimId, token: &str, mark: Mark, actor: &str) -> Result<Marked, StoreError>;
+
+    /// Leaves an event that changes nothing. Recorded.
+    fn leave(&mut self, id: ClaimId, event: &NewEvent, actor: &str) -> Result<(), StoreError>;
 
     /// Leaves an event of an arrival that ran nothing. Cheap: it waits for no writer.
     fn arrived(&mut self, id: ClaimId, kind: EventKind, actor: &str) -> Result<(), StoreError>;
@@ -189,8 +238,11 @@ pub trait Store {
     /// Tells whether `ancestor` is `claim` or started it, directly or through steps.
     fn encloses(&mut self, ancestor: ClaimId, claim: ClaimId) -> Result<bool, StoreError>;
 
-    /// Returns the store's own clock.
-    fn now(&mut self) -> Result<Timestamp, StoreError>;
+    /// Returns when the key's command was first started, over all attempts.
+    fn first_start(&mut self, key: &Key) -> Result<Option<Moment>, StoreError>;
+
+    /// Returns the present moment by the store's own clock.
+    fn now(&mut self) -> Result<Moment, StoreError>;
 }
 
 /// Why a store can't be used. The message says what is wrong; the edge adds what was and wasn't run.

@@ -12,6 +12,11 @@ impl Timestamp {
         Timestamp(self.0.saturating_sub(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// Returns the timestamp this long after.
+    pub fn plus(self, duration: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// Returns how long ago `self` was at `now`; zero when the clock was set back in between.
     pub fn age(self, now: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(now.0.saturating_sub(self.0)).unwrap_or(0))

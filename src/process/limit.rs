@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::tree;
+use super::tree::{self, Scope};
 
 /// How often SIGKILL is repeated for processes that were started meanwhile.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -26,6 +26,7 @@ pub struct Limit {
 /// A limit whose time is running.
 #[derive(Debug)]
 pub(super) struct Deadline {
+    scope: Scope,
     kill_after: Duration,
     stage: Stage,
 }
@@ -43,8 +44,9 @@ enum Stage {
 }
 
 impl Deadline {
-    pub(super) fn new(limit: Limit) -> Deadline {
+    pub(super) fn new(limit: Limit, scope: Scope) -> Deadline {
         Deadline {
+            scope,
             kill_after: limit.kill_after,
             stage: Stage::Running { until: Instant::now().checked_add(limit.timeout) },
         }
@@ -81,20 +83,20 @@ impl Deadline {
         match self.stage {
             Stage::Running { .. } if ended => self.stage = Stage::Settled { passed: false },
             Stage::Running { until } if due(until) => {
-                tree::signal(Signal::SIGTERM);
+                tree::signal(self.scope, Signal::SIGTERM);
                 // A stopped process takes SIGTERM only when it goes on.
-                tree::signal(Signal::SIGCONT);
+                tree::signal(self.scope, Signal::SIGCONT);
                 self.stage = Stage::Told { until: now.checked_add(self.kill_after), look: now + AGAIN };
             }
-            Stage::Told { .. } if ended && !tree::is_alive() => self.stage = Stage::Settled { passed: true },
+            Stage::Told { .. } if ended && !tree::is_alive(self.scope) => self.stage = Stage::Settled { passed: true },
             Stage::Told { until, .. } if due(until) => {
-                tree::signal(Signal::SIGKILL);
+                tree::signal(self.scope, Signal::SIGKILL);
                 self.stage = Stage::Killing { since: now, again: now + AGAIN };
             }
             Stage::Told { until, look } if look <= now => self.stage = Stage::Told { until, look: now + AGAIN },
             Stage::Killing { since, again } if again <= now => {
                 // One that was started between the look and the signal is found now.
-                let alive = tree::signal(Signal::SIGKILL);
+                let alive = tree::signal(self.scope, Signal::SIGKILL);
                 let over = ended && (!alive || now.duration_since(since) >= GIVE_UP);
                 self.stage =
                     if over { Stage::Settled { passed: true } } else { Stage::Killing { since, again: now + AGAIN } };

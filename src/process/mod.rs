@@ -5,6 +5,7 @@
 
 mod limit;
 mod outlet;
+mod probe;
 mod pump;
 pub mod signals;
 mod spawn;
@@ -12,6 +13,7 @@ mod tree;
 
 pub use limit::Limit;
 pub use outlet::Outlet;
+pub use probe::{Probed, probe};
 pub use pump::{GRACE, Ran, Recorder, pump};
 pub use spawn::{Input, Program, SpawnError, spawn};
 pub use tree::adopt_orphans;

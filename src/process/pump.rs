@@ -16,7 +16,7 @@ use nix::unistd::{Pid, read};
 use super::limit::{Deadline, Limit};
 use super::outlet::Outlet;
 use super::signals::Signals;
-use super::tree;
+use super::tree::{self, Scope};
 use crate::domain::claim::Stream;
 use crate::domain::end::End;
 
@@ -76,7 +76,17 @@ pub fn pump(
     outlets: &mut [Outlet; 2],
     recorder: &mut dyn Recorder,
 ) -> io::Result<Ran> {
-    let mut deadline = limit.map(Deadline::new);
+    run_loop(child, signals, limit.map(|limit| Deadline::new(limit, Scope::Below)), outlets, recorder)
+}
+
+/// The same, for a command whose limit ends what this scope has.
+pub(super) fn run_loop(
+    child: &mut Child,
+    signals: &Signals,
+    mut deadline: Option<Deadline>,
+    outlets: &mut [Outlet; 2],
+    recorder: &mut dyn Recorder,
+) -> io::Result<Ran> {
     let mut pipes = [
         Pipe { stream: Stream::Stdout, file: child.stdout.take().map(OwnedFd::from), owed: 0, wide: false },
         Pipe { stream: Stream::Stderr, file: child.stderr.take().map(OwnedFd::from), owed: 0, wide: false },
@@ -108,7 +118,7 @@ pub fn pump(
         }
         if ready.wake {
             drain(signals)?;
-            if limit.is_some() {
+            if deadline.is_some() {
                 tree::reap_orphans(child.id());
             }
         }

@@ -5,12 +5,14 @@
 //! in the handler and not in some loop, so that a signal reaches the command also while idem is blocked: on a full pipe,
 //! on a sync, on a busy store.
 
-use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::io::{self, PipeReader, PipeWriter, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, raise};
 use nix::unistd::{Pid, write};
 
@@ -31,11 +33,11 @@ const FORWARDED: [Signal; 13] = [
     Signal::SIGCONT,
 ];
 
-/// The command's process id; 0 while there is none.
+/// The command's process id, or the negative of a probe's process group; 0 while there is none.
 static COMMAND: AtomicI32 = AtomicI32::new(0);
-/// The first signal that came while there was no command and that would have ended idem; 0: none.
+/// The first signal that came while there was no command, or while a probe ran, and that would have ended idem; 0: none.
 static PENDING: AtomicI32 = AtomicI32::new(0);
-/// Where a child's end is told; -1: nowhere.
+/// Where a child's end and a kept signal are told; -1: nowhere.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
 /// Handlers that are in place. While they are, a signal doesn't end idem.
@@ -98,6 +100,34 @@ impl Signals {
         }
     }
 
+    /// Forwards from now on to this process group, a probe's, and keeps what would have ended idem: whatever the probe
+    /// makes of it, idem was told to end, and must start nothing afterwards.
+    pub fn forward_to_group(&self, group: u32) {
+        COMMAND.store(-group.cast_signed(), Ordering::SeqCst);
+        // One between the last look and the line above was only kept. It is sent on and stays kept.
+        if let Some(Ok(signal)) = Some(PENDING.load(Ordering::SeqCst)).filter(|&kept| kept != 0).map(Signal::try_from) {
+            let _ = kill(Pid::from_raw(-group.cast_signed()), signal);
+        }
+    }
+
+    /// Sleeps. Tells whether it was for so long: a signal that is kept ends it.
+    pub fn sleep(&self, duration: Duration) -> bool {
+        let until = Instant::now().checked_add(duration);
+        while PENDING.load(Ordering::SeqCst) == 0 {
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return true;
+            }
+            let timeout = PollTimeout::try_from(left.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX);
+            let mut fds = [PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut fds, timeout).is_ok_and(|ready| ready > 0) {
+                // A child that ended, or a signal that the condition above sees.
+                let _ = (&self.wake).read(&mut [0; 64]);
+            }
+        }
+        false
+    }
+
     /// Stops forwarding. Called while the command is a zombie, before it is reaped: a process id that the system gives
     /// to somebody else is never sent anything.
     pub fn stop_forwarding(&self) {
@@ -136,15 +166,17 @@ extern "C" fn on_signal(number: libc::c_int, info: *mut libc::siginfo_t, _contex
 fn forward(number: i32, from_terminal: bool) {
     let Ok(signal) = Signal::try_from(number) else { return };
     let command = COMMAND.load(Ordering::SeqCst);
-    if command > 0 {
+    if command != 0 {
         // A terminal sends to the whole foreground group, so the command has it already: once is enough. But that it hung up
-        // it tells the leader of the session alone.
-        let has_it = from_terminal && !(signal == Signal::SIGHUP && leads_session());
+        // it tells the leader of the session alone, and a probe's group is another one.
+        let has_it = command > 0 && from_terminal && !(signal == Signal::SIGHUP && leads_session());
         if !has_it {
             let _ = kill(Pid::from_raw(command), signal);
         }
-    } else if !matches!(signal, Signal::SIGWINCH | Signal::SIGCONT | Signal::SIGTSTP) {
+    }
+    if command <= 0 && !matches!(signal, Signal::SIGWINCH | Signal::SIGCONT | Signal::SIGTSTP) {
         let _ = PENDING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
+        tell();
     }
     if signal == Signal::SIGTSTP {
         stop();
@@ -180,11 +212,15 @@ extern "C" fn on_nothing(_number: libc::c_int) {}
 
 extern "C" fn on_child(_number: libc::c_int) {
     let errno = nix::errno::Errno::last_raw();
+    tell();
+    nix::errno::Errno::set_raw(errno);
+}
+
+fn tell() {
     let wake = WAKE.load(Ordering::SeqCst);
     if wake >= 0 {
         wake_up(wake);
     }
-    nix::errno::Errno::set_raw(errno);
 }
 
 #[expect(unsafe_code, reason = "a handler can get at a descriptor only by its number")]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use nix::errno::Errno;
@@ -16,6 +17,10 @@ pub struct Program {
     pub env: Vec<(&'static str, OsString)>,
     /// Its standard input.
     pub stdin: Input,
+    /// Where it runs; `None`: where idem does.
+    pub folder: Option<OsString>,
+    /// Whether it gets a process group of its own.
+    pub own_group: bool,
 }
 
 /// The command's standard input.
@@ -65,6 +70,12 @@ pub fn spawn(program: &Program) -> Result<Child, SpawnError> {
     });
     for (name, value) in &program.env {
         command.env(name, value);
+    }
+    if let Some(folder) = &program.folder {
+        command.current_dir(folder);
+    }
+    if program.own_group {
+        command.process_group(0);
     }
     command.spawn().map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT | Errno::ENOTDIR) => SpawnError::NotFound(error),

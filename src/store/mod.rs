@@ -3,6 +3,7 @@
 //! Invariant: a store knows `domain` and `lock`, neither `process` nor the terminal.
 
 pub mod sqlite;
+pub mod uptime;
 
 use std::path::{Path, PathBuf};
 

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use super::envelope::signal_name;
 use super::escape::escape;
-use crate::domain::claim::{Claim, Effect, Outcome, Reason, State};
-
-/// What idem can't promise (G8), said with the result of an external call.
-const ONCE: &str = "idem will not send it again; it can't promise that the target received it once";
+use crate::domain::claim::{Claim, Effect, Mark, Outcome, Reason, State};
+use crate::domain::timestamp::Timestamp;
 
 /// An answer's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,34 +37,81 @@ fn missing(claim: &Claim, were_not: &str, so: &str) -> String {
     }
 }
 
-/// The words of a run that this arrival owned, by the row as it was recorded. `refused`: the store could not take all of
-/// the output.
-pub fn ran(claim: &Claim, refused: bool) -> Words {
+/// What is said of a run that this arrival owned.
+#[derive(Debug)]
+pub struct Ran<'a> {
+    /// The row as it is now.
+    pub claim: &'a Claim,
+    /// How the command ended: `exited with 7`.
+    pub how: &'a str,
+    /// How its probe ended, where it was asked: `exited with 2`.
+    pub probe: Option<&'a str>,
+    /// Whether the store could not take all of the output.
+    pub refused: bool,
+    /// Until when an unknown outcome may be sent again.
+    pub window_end: Option<Timestamp>,
+}
+
+/// The words of a run that this arrival owned.
+pub fn ran(ran: &Ran<'_>) -> Words {
+    let (claim, how) = (ran.claim, ran.how);
     let id = claim.id;
-    let end = end_of(claim);
-    let (message, hint) = match (claim.state, claim.effect) {
-        (State::Completed, effect) => {
-            let kept = if claim.reason == Some(Reason::KeptFailure) { ", a failure that is kept" } else { "" };
-            let once = if effect == Effect::External { format!("; {ONCE}") } else { String::new() };
-            (
-                format!("the command ran and {end}{kept}: claim {id} is completed, and repeats get this result{once}"),
-                None,
-            )
-        }
+    let (message, hint) = match (claim.state, claim.reason) {
+        (State::Completed, reason) => (format!("the command ran and {}", completed(claim, reason, how)), None),
         (State::Held, _) => (
             format!(
-                "the command ran and {end}, so its outcome is unknown: the request may have reached the target. Claim {id} \
-                 is held and was not retried; {ONCE}"
+                "the command ran and {how}{}, so its outcome is unknown: the request may have reached the target. Claim \
+                 {id} is held and was not retried; {}",
+                ran.probe.map_or(String::new(), |probe| format!("; its probe {probe}")),
+                once(claim)
             ),
-            Some(how_to_resolve(id)),
+            Some(what_then(claim, ran.window_end)),
         ),
-        _ => (
-            format!("the command ran and {end}: it did not land. Claim {id} is released"),
-            Some("the next arrival of this call runs the command again".to_owned()),
-        ),
+        (_, reason) => {
+            let why = match reason {
+                Some(Reason::Marks) if claim.mark == Some(Mark::NotLanded) => {
+                    ", after it had marked that it did not land"
+                }
+                Some(Reason::Marks) => ", and had not marked that it sends",
+                Some(Reason::Probe) => ", and its probe says that nothing has arrived",
+                _ => "",
+            };
+            (
+                format!("the command ran and {how}{why}: it did not land. Claim {id} is released"),
+                Some("the next arrival of this call runs the command again".to_owned()),
+            )
+        }
     };
-    let missing = missing(claim, if refused { "could not be" } else { "were not" }, "a replay lacks them");
+    let missing = missing(claim, if ran.refused { "could not be" } else { "were not" }, "a replay lacks them");
     Words { message: message + &missing, hint }
+}
+
+fn completed(claim: &Claim, reason: Option<Reason>, how: &str) -> String {
+    let id = claim.id;
+    let once = if claim.effect == Effect::External { format!("; {}", once(claim)) } else { String::new() };
+    match reason {
+        Some(Reason::Marks) => format!(
+            "{how}, after it had marked that it landed: claim {id} is completed, and repeats get this result{once}"
+        ),
+        Some(Reason::Probe) => format!(
+            "{how}, and its probe says that it landed: claim {id} is completed, and repeats get the probe's answer{once}"
+        ),
+        Some(Reason::KeptFailure) => {
+            format!("{how}, a failure that is kept: claim {id} is completed, and repeats get this result{once}")
+        }
+        _ => format!("{how}: claim {id} is completed, and repeats get this result{once}"),
+    }
+}
+
+/// What idem can't promise (G8), said with the result of an external call.
+fn once(claim: &Claim) -> String {
+    match claim.means.resend_within {
+        None => "idem will not send it again; it can't promise that the target received it once".to_owned(),
+        Some(window) => format!(
+            "that the target takes it once rests on its deduping on the key, which the caller states for {}",
+            humantime::format_duration(window)
+        ),
+    }
 }
 
 /// The words of a run whose claim a person decided about meanwhile.
@@ -105,12 +150,16 @@ pub fn replay(claim: &Claim) -> Words {
     let result = match (claim.state, claim.reason) {
         (_, Some(Reason::NotStarted)) => "which could not start its command".to_owned(),
         (_, Some(Reason::Resolved)) => "resolved as landed".to_owned(),
+        (_, Some(Reason::Probe)) if claim.outcome == Outcome::Landed => {
+            "which its probe found to have landed".to_owned()
+        }
+        (State::Completed, Some(Reason::Marks)) => format!("which marked that it landed and {}", end_of(claim)),
         (State::Completed, Some(Reason::KeptFailure)) => format!("a kept failure that {}", end_of(claim)),
         (State::Completed, _) => format!("which {}", end_of(claim)),
         _ => format!("which this arrival waited for and which {}: it did not land", end_of(claim)),
     };
     let once = if claim.effect == Effect::External && claim.outcome == Outcome::Landed {
-        format!("; {ONCE}")
+        format!("; {}", once(claim))
     } else {
         String::new()
     };
@@ -124,26 +173,41 @@ pub fn replay(claim: &Claim) -> Words {
     Words { message, hint }
 }
 
-/// The words of 121.
-pub fn held(claim: &Claim) -> Words {
+/// The words of 121. `probe`: how this arrival's probe ended, where it asked. `window_end`: until when it may be sent again.
+pub fn held(claim: &Claim, probe: Option<&str>, window_end: Option<Timestamp>) -> Words {
     let id = claim.id;
     let why = match claim.reason {
         Some(Reason::Interrupted) => "its owner was interrupted before it recorded an outcome".to_owned(),
         Some(Reason::OwnerLost) => "its owner can be proven neither alive nor dead".to_owned(),
         _ => format!("its command {}", end_of(claim)),
     };
+    let asked = probe.map_or(String::new(), |probe| format!("; its probe {probe}, so that is not known either"));
     let message = match claim.effect {
         Effect::External => format!(
-            "claim {id} is held: {why}, and the request may have reached the target; the target decides what came of it. \
-             It was not retried, and nothing was run now"
+            "claim {id} is held: {why}, and the request may have reached the target; the target decides what came of \
+             it{asked}. It was not retried, and nothing was run now"
         ),
         Effect::Local => {
             format!(
-                "claim {id} is held: the command was interrupted and its outcome is unknown ({why}); nothing was run now"
+                "claim {id} is held: the command was interrupted and its outcome is unknown ({why}{asked}); nothing was run \
+                 now"
             )
         }
     };
-    Words { message, hint: Some(how_to_resolve(id)) }
+    Words { message, hint: Some(what_then(claim, window_end)) }
+}
+
+/// The words of an arrival that was told to end while it asked the target, which then said that nothing had landed.
+pub fn stopped_while_asking(claim: &Claim, signal: i32) -> Words {
+    Words {
+        message: format!(
+            "{} came while the target was asked: it did not land, claim {} is {}, and nothing was run now",
+            signal_name(signal),
+            claim.id,
+            claim.state
+        ),
+        hint: Some("the next arrival of this call runs the command".to_owned()),
+    }
 }
 
 /// The words of 120.
@@ -209,11 +273,31 @@ pub fn not_released(id: i64, why: &str, error: &str) -> Words {
     }
 }
 
+/// What to do about a held claim: what a repeat would do by itself, and what a person can say.
+pub fn what_then(claim: &Claim, window_end: Option<Timestamp>) -> String {
+    let resolve = ask_then_say(claim.id);
+    let probe = claim.means.probe.is_some();
+    match window_end {
+        Some(end) => {
+            format!("until {end} a repeat that states --resend-within sends it again with the same key; else {resolve}")
+        }
+        None if probe => format!(
+            "a repeat, or `idem reconcile {}`, asks the target once more and sends nothing unless it answers that nothing \
+             has landed; else {resolve}",
+            claim.id
+        ),
+        None => how_to_resolve(claim.id),
+    }
+}
+
 /// The two ways out of a held claim.
 pub fn how_to_resolve(id: i64) -> String {
+    format!("do not retry; {}", ask_then_say(id))
+}
+
+fn ask_then_say(id: i64) -> String {
     format!(
-        "do not retry; ask the target, then say `idem resolve {id} landed` or `idem resolve {id} not-landed` (the next call \
-         then runs)"
+        "ask the target, then say `idem resolve {id} landed` or `idem resolve {id} not-landed` (the next call then runs)"
     )
 }
 

@@ -1,12 +1,20 @@
 //! What every store must do (design §11), whatever it is made of.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
 use idem::domain::claim::{
-    Chunk, Claim, ClaimId, CommandLine, Effect, LockPlace, NewClaim, Outcome, Owner, Reason, State, Stream,
+    Chunk, Claim, ClaimId, CommandLine, Effect, LockPlace, Means, NewClaim, Outcome, Owner, Probe, Reason, State,
+    Stream,
 };
-use idem::domain::end::Ended;
-use idem::domain::event::EventKind;
+use idem::domain::codes::ExitCodes;
+use idem::domain::end::{End, EndTerms, Ended};
+use idem::domain::event::{EventKind, NewEvent};
 use idem::domain::key::Key;
-use idem::domain::store::{ClaimRef, Claimed, Filter, Finish, Finished, Found, NewResult, Store, Transition};
+use idem::domain::store::{
+    ClaimRef, Claimed, Filter, Finish, Finished, Found, NewOutput, NewResult, Store, Transition,
+};
 
 /// Makes empty stores, and opens one of them several times over.
 pub(crate) trait Stores {
@@ -75,6 +83,26 @@ macro_rules! tests {
                 $crate::contract::claims_are_found_and_listed::<$stores>();
             }
             #[test]
+            fn a_mark_is_taken_from_its_own_attempt_while_it_is_open() {
+                $crate::unknown::a_mark_is_taken_from_its_own_attempt_while_it_is_open::<$stores>();
+            }
+            #[test]
+            fn an_end_is_judged_by_the_last_mark() {
+                $crate::unknown::an_end_is_judged_by_the_last_mark::<$stores>();
+            }
+            #[test]
+            fn a_change_overlooks_no_mark() {
+                $crate::unknown::a_change_overlooks_no_mark::<$stores>();
+            }
+            #[test]
+            fn a_claim_takes_anothers_place_at_once_or_not_at_all() {
+                $crate::unknown::a_claim_takes_anothers_place_at_once_or_not_at_all::<$stores>();
+            }
+            #[test]
+            fn the_first_start_is_that_of_all_attempts() {
+                $crate::unknown::the_first_start_is_that_of_all_attempts::<$stores>();
+            }
+            #[test]
             fn steps_know_what_encloses_them() {
                 $crate::contract::steps_know_what_encloses_them::<$stores>();
             }
@@ -83,7 +111,7 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
-fn call(name: &str) -> NewClaim {
+pub(crate) fn call(name: &str) -> NewClaim {
     NewClaim {
         key: Key::of(name),
         who: "ada".to_owned(),
@@ -96,41 +124,57 @@ fn call(name: &str) -> NewClaim {
         parent: None,
         seen: i64::MAX,
         lock: LockPlace { offset: (1 << 62) - 1, inode: 77 },
-        owner: Owner { actor: "ada@h[12]".into(), process: "start 9, boot b".into() },
+        owner: Owner { actor: "ada@h[12]".into(), process: "start 9".into() },
+        means: Means::default(),
+        in_place_of: None,
     }
 }
 
-fn inserted(store: &mut impl Store, new: &NewClaim) -> (ClaimId, i64) {
+pub(crate) fn inserted(store: &mut impl Store, new: &NewClaim) -> (ClaimId, i64) {
     match store.claim(new).expect("claiming works") {
         Claimed::Inserted { id, attempt, .. } => (id, attempt),
         Claimed::Taken(claim) | Claimed::Missed(claim) => panic!("claim {} is there", claim.id),
     }
 }
 
-fn end(state: State, outcome: Outcome, reason: Reason, exit_code: i32) -> Finish {
-    let ended = Ended { state, outcome, reason };
+/// The end of a local command that exited with this code.
+fn end(exit_code: i32) -> Finish {
+    let terms = EndTerms {
+        effect: Effect::Local,
+        landed_exit: ExitCodes::default(),
+        not_landed_exit: ExitCodes::default(),
+        keep_failure: false,
+        marks: false,
+    };
     let actor = "ada@h[12]".to_owned();
-    Finish { ended, exit_code: Some(exit_code), signal: None, missing: 0, started: true, actor }
+    Finish { end: End::Exited(exit_code), terms, exit_code: Some(exit_code), signal: None, missing: 0, actor }
 }
 
-fn landed() -> Finish {
-    end(State::Completed, Outcome::Landed, Reason::Exit, 0)
+pub(crate) fn landed() -> Finish {
+    end(0)
 }
 
-fn failed() -> Finish {
-    end(State::Released, Outcome::NotLanded, Reason::Exit, 3)
+pub(crate) fn failed() -> Finish {
+    end(3)
 }
 
-fn change(from: State, to: State, reason: Reason, kind: EventKind) -> Transition {
+/// The end of an external command that failed: nobody knows.
+pub(crate) fn unknown() -> Finish {
+    Finish { terms: EndTerms { effect: Effect::External, ..failed().terms }, ..failed() }
+}
+
+pub(crate) fn change(from: State, to: State, reason: Reason, kind: EventKind) -> Transition {
     let outcome = if to == State::Completed { Outcome::Landed } else { Outcome::Unknown };
-    Transition { from, to, reason, outcome, kind, actor: "eve@h[1]".into(), detail: None, result: None }
+    let to = Ended { state: to, outcome, reason };
+    let events = vec![NewEvent { kind, detail: None }];
+    Transition { from, mark: None, to, events, actor: "eve@h[1]".into(), result: None }
 }
 
-fn hold() -> Transition {
+pub(crate) fn hold() -> Transition {
     change(State::Running, State::Held, Reason::Interrupted, EventKind::BecameHeld)
 }
 
-fn get(store: &mut impl Store, id: ClaimId) -> Claim {
+pub(crate) fn get(store: &mut impl Store, id: ClaimId) -> Claim {
     store.get(id).expect("reading works").expect("the claim is there")
 }
 
@@ -151,7 +195,7 @@ fn output(store: &mut impl Store, id: ClaimId) -> Vec<(Stream, Vec<u8>)> {
     seen
 }
 
-fn kinds(store: &mut impl Store, name: &str) -> Vec<EventKind> {
+pub(crate) fn kinds(store: &mut impl Store, name: &str) -> Vec<EventKind> {
     store.events(&Key::of(name)).expect("reading works").iter().map(|event| event.kind).collect()
 }
 
@@ -164,8 +208,7 @@ pub(crate) fn the_insert_is_the_arbiter<S: Stores>() {
     let Claimed::Taken(claim) = b.claim(&call("t")).expect("claiming works") else { panic!("claimed twice") };
     assert_eq!((claim.id, claim.state), (1, State::Running));
     // Every state that holds the key keeps others out; every other lets one in.
-    for state in [State::Completed, State::Held] {
-        let finish = end(state, Outcome::Unknown, Reason::Exit, 1);
+    for (state, finish) in [(State::Completed, landed()), (State::Held, unknown())] {
         let name = state.as_str();
         let (id, _) = inserted(&mut a, &call(name));
         a.finish(id, &finish, &[]).expect("finishing works");
@@ -173,9 +216,9 @@ pub(crate) fn the_insert_is_the_arbiter<S: Stores>() {
         assert_eq!(b.holder(&Key::of(name)).expect("reading works").map(|claim| claim.id), Some(id));
     }
     for state in [State::Released, State::Cleared, State::Expired] {
-        let finish = end(state, Outcome::NotLanded, Reason::Exit, 1);
         let (id, _) = inserted(&mut a, &call(state.as_str()));
-        a.finish(id, &finish, &[]).expect("finishing works");
+        let free = change(State::Running, state, Reason::Cleared, EventKind::Cleared);
+        assert!(a.transition(id, &free).expect("freeing works"));
         assert!(b.holder(&Key::of(state.as_str())).expect("reading works").is_none(), "{state}");
         inserted(&mut b, &call(state.as_str()));
     }
@@ -218,14 +261,27 @@ pub(crate) fn many_at_once_and_one_wins<S: Stores + Sync>() {
 pub(crate) fn a_claim_comes_back_as_it_was_given<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
-    let new = NewClaim { parent: Some(41), ..call("t") };
+    let probe = Probe {
+        command: OsString::from_vec(b"ask \xff".to_vec()),
+        folder: "/srv".into(),
+        delay: Duration::from_millis(1),
+        timeout: Duration::from_secs(2),
+    };
+    let means = Means {
+        probe: Some(probe),
+        marks: true,
+        resend_within: Some(Duration::from_mins(3)),
+        ttl: Some(Duration::from_hours(4)),
+    };
+    let new = NewClaim { parent: Some(41), means, ..call("t") };
     let (id, _) = inserted(&mut store, &new);
     let claim = get(&mut stores.open(), id);
     assert_eq!(claim.key, new.key);
     assert_eq!((&claim.who, &claim.conv, &claim.tool), (&new.who, &new.conv, &new.tool));
     assert_eq!((&claim.params, &claim.command), (&new.params, &new.command));
     assert_eq!((claim.effect, claim.parent, claim.lock), (new.effect, new.parent, new.lock));
-    assert_eq!(claim.owner, new.owner);
+    assert_eq!((&claim.owner, &claim.means, claim.mark), (&new.owner, &new.means, None));
+    assert!(!claim.uptime.boot.is_empty() && claim.uptime.millis > 0);
     assert_eq!((claim.state, claim.outcome, claim.reason), (State::Running, Outcome::Unknown, None));
     assert_eq!((claim.exit_code, claim.signal, claim.finished_at), (None, None, None));
     assert!(store.get(id + 1).expect("reading works").is_none());
@@ -237,7 +293,8 @@ pub(crate) fn an_end_is_recorded_whole<S: Stores>() {
     let (id, _) = inserted(&mut store, &call("t"));
     let rest = [Chunk { stream: Stream::Stdout, data: b"done".to_vec() }];
     let finish = Finish { exit_code: None, signal: Some(15), missing: 7, ..failed() };
-    assert_eq!(store.finish(id, &finish, &rest).expect("finishing works"), Finished::Recorded);
+    let recorded = Finished::Recorded(Ended::not_landed(Reason::Exit));
+    assert_eq!(store.finish(id, &finish, &rest).expect("finishing works"), recorded);
     let mut other = stores.open();
     let claim = get(&mut other, id);
     assert_eq!((claim.state, claim.outcome, claim.reason), (State::Released, Outcome::NotLanded, Some(Reason::Exit)));
@@ -250,13 +307,15 @@ pub(crate) fn attempts_count_spawns<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let mut numbers = Vec::new();
-    for (started, state) in
-        [(true, State::Released), (false, State::Released), (true, State::Cleared), (true, State::Held)]
-    {
+    let never = Finish { end: End::NotStarted, exit_code: Some(127), ..failed() };
+    for finish in [failed(), never, landed(), unknown()] {
         let (id, attempt) = inserted(&mut store, &call("t"));
         numbers.push(attempt);
-        let finish = Finish { started, ..end(state, Outcome::NotLanded, Reason::Exit, 1) };
-        store.finish(id, &finish, &[]).expect("finishing works");
+        let done = store.finish(id, &finish, &[]).expect("finishing works");
+        if done == Finished::Recorded(Ended::landed(Reason::Exit)) {
+            let clear = change(State::Completed, State::Cleared, Reason::Cleared, EventKind::Cleared);
+            assert!(store.transition(id, &clear).expect("clearing works"));
+        }
     }
     assert_eq!(numbers, vec![1, 2, 2, 3], "what never started gives its number back; what was cleared keeps it");
     let attempts = store.attempts(&Key::of("t")).expect("reading works");
@@ -317,8 +376,10 @@ pub(crate) fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
     let mut store = stores.open();
     for reason in [Reason::Interrupted, Reason::OwnerLost] {
         let (id, _) = inserted(&mut store, &call(reason.as_str()));
-        store.transition(id, &Transition { reason, ..hold() }).expect("holding works");
-        assert_eq!(store.finish(id, &landed(), &[]).expect("finishing works"), Finished::Recorded, "{reason}");
+        let change = change(State::Running, State::Held, reason, EventKind::BecameHeld);
+        store.transition(id, &change).expect("holding works");
+        let recorded = Finished::Recorded(Ended::landed(Reason::Exit));
+        assert_eq!(store.finish(id, &landed(), &[]).expect("finishing works"), recorded, "{reason}");
         assert_eq!(get(&mut store, id).state, State::Completed);
     }
     let decisions = [
@@ -341,30 +402,31 @@ pub(crate) fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
 pub(crate) fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
-    for (name, stdout, wanted) in [("kept", None, "recorded"), ("stated", Some(b"stated".to_vec()), "stated")] {
+    let stated = b"stated".to_vec();
+    for (name, new, wanted, stderr, missing) in [
+        ("kept", NewOutput::Recorded, "recorded", "err", 9),
+        ("stated", NewOutput::Stdout(stated.clone()), "stated", "err", 9),
+        ("only", NewOutput::Only { stdout: stated, missing: 0 }, "stated", "", 0),
+    ] {
         let (id, _) = inserted(&mut store, &call(name));
         let chunks = [
             Chunk { stream: Stream::Stdout, data: b"recorded".to_vec() },
             Chunk { stream: Stream::Stderr, data: b"err".to_vec() },
         ];
-        store
-            .finish(
-                id,
-                &Finish { signal: Some(9), exit_code: None, ..end(State::Held, Outcome::Unknown, Reason::Signal, 0) },
-                &chunks,
-            )
-            .expect("finishing works");
+        let finish = Finish { end: End::Signaled(9), signal: Some(9), exit_code: None, missing: 9, ..unknown() };
+        store.finish(id, &finish, &chunks).expect("finishing works");
         let mut resolve = change(State::Held, State::Completed, Reason::Resolved, EventKind::Resolved);
-        resolve.result = Some(NewResult { exit_code: 4, stdout });
+        resolve.result = Some(NewResult { exit_code: 4, output: new });
         assert!(store.transition(id, &resolve).expect("resolving works"));
         let claim = get(&mut store, id);
         assert_eq!((claim.exit_code, claim.signal, claim.outcome), (Some(4), None, Outcome::Landed));
+        assert_eq!(claim.missing, missing);
         let seen = output(&mut store, id);
         let of = |wanted: Stream| {
             seen.iter().filter(|(stream, _)| *stream == wanted).flat_map(|(_, data)| data.clone()).collect::<Vec<u8>>()
         };
         assert_eq!(String::from_utf8(of(Stream::Stdout)).expect("text"), wanted);
-        assert_eq!(of(Stream::Stderr), b"err");
+        assert_eq!(String::from_utf8(of(Stream::Stderr)).expect("text"), stderr);
     }
 }
 
@@ -438,9 +500,8 @@ pub(crate) fn claims_are_found_and_listed<S: Stores>() {
     assert_eq!(ids(Filter { states: vec![State::Released, State::Held], ..Filter::default() }), vec![2]);
     assert_eq!(ids(Filter { limit: Some(1), ..Filter::default() }), vec![3]);
     let now = store.now().expect("a clock");
-    let later = now.minus(std::time::Duration::ZERO);
-    assert!(ids_since(&mut store, later.0 + 60_000).is_empty());
-    assert_eq!(ids_since(&mut store, later.0 - 60_000).len(), 3);
+    assert!(ids_since(&mut store, now.at.0 + 60_000).is_empty());
+    assert_eq!(ids_since(&mut store, now.at.0 - 60_000).len(), 3);
 
     let (id, _) = inserted(&mut store, &call("t2"));
     let key = Key::of("t2").to_string();

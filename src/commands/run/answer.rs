@@ -103,7 +103,17 @@ impl Answer {
 
     /// Answers 121.
     pub(super) fn held(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
-        Answer::turned_away(arrival, claim, EventKind::Held, exit::HELD, words::held(claim))
+        let window_end = arrival.window_end(claim);
+        let words = words::held(claim, arrival.probe_of(claim), window_end);
+        Answer::turned_away(arrival, claim, EventKind::Held, exit::HELD, words)
+    }
+
+    /// Answers an arrival that was told to end while it asked the target.
+    pub(super) fn stopped(arrival: &mut Arrival<'_>, claim: &Claim, signal: i32) -> Answer {
+        let code = u8::try_from(128 + signal).unwrap_or(exit::OWN);
+        let output = arrival.recorded_output(claim);
+        let words = words::stopped_while_asking(claim, signal);
+        Answer::of(code, claim, words, output, Tone::Error).with_error("interrupted")
     }
 
     /// Answers 120.

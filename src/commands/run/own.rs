@@ -1,6 +1,5 @@
 //! The owner's part of a run: spawn, stream and record, then record the end (design §§5, 6).
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Child;
@@ -10,11 +9,14 @@ use super::answer::Tone;
 use super::record::{Recorded, Recorder};
 use super::{Answer, Arrival, subst};
 use crate::cli::Stdin;
-use crate::domain::claim::{Chunk, ClaimId, State};
-use crate::domain::end::{End, EndTerms, judge_end};
+use crate::commands::asking::{Asked, Question};
+use crate::commands::environment::Attempt;
+use crate::domain::arrival::Liveness;
+use crate::domain::claim::{Chunk, ClaimId, Mark, Reason, State};
+use crate::domain::end::{End, EndTerms, Ended, judge_end};
 use crate::domain::store::{Finish, Finished, StoreError};
 use crate::exit;
-use crate::liveness::AttemptLock;
+use crate::liveness::{AttemptLock, ProbeLock};
 use crate::process::signals::Signals;
 use crate::process::{self, Input, Limit, Outlet, Program, SpawnError};
 use crate::view::envelope::Output;
@@ -63,7 +65,7 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
     let large = recorded.recorded >= LARGE_OUTPUT;
     let left_open = ran.as_ref().is_ok_and(|ran| ran.left_open);
     let answer = match ran {
-        Ok(ran) => record(arrival, &owned, ran.end, recorded),
+        Ok(ran) => record(arrival, &owned, ran.end, recorded, &mut outlets[0]),
         Err(error) => lost(arrival, owned.id, exit::OWN, "its end could not be waited for", &error, recorded.output),
     };
     let more_to_say = arrival.wants_output || answer.tone != Tone::Silent || left_open;
@@ -106,18 +108,18 @@ fn deliver(signals: Signals, outlets: &mut [Outlet; 2], more_to_say: bool) {
     outlets.iter_mut().for_each(Outlet::drain);
 }
 
-fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded) -> Answer {
+fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Recorded, stdout: &mut Outlet) -> Answer {
     let (exit_code, signal) = parts(end);
     let finish = Finish {
-        ended: judge_end(&end_terms(arrival), end),
+        end,
+        terms: end_terms(arrival),
         exit_code,
         signal,
         missing: i64::try_from(recorded.missing).unwrap_or(i64::MAX),
-        started: true,
         actor: arrival.actor.clone(),
     };
     let code = status(end);
-    let completed = finish.ended.state == State::Completed;
+    let asking = right_to_ask(arrival, owned, &finish);
     let (finished, dropped) = match finish_or_drop_output(arrival, owned, finish, &recorded.rest) {
         Ok(finished) => finished,
         Err(error) => return lost(arrival, owned.id, code, &how_it_ended(end), &error, recorded.output),
@@ -127,28 +129,73 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, recorded: Recorded
     // The usual end costs no look at the row: its output has been passed on, and that is all that the caller wants.
     let refused = dropped || recorded.refused;
     let as_wished = !refused && (recorded.missing == 0 || arrival.args.no_record_output);
-    let usual = completed && as_wished && finished == Finished::Recorded;
+    let by_its_end = matches!(finished, Finished::Recorded(ended) if ended.state == State::Completed && ended.reason != Reason::Marks);
+    let usual = by_its_end && as_wished;
     if usual && !arrival.wants_output {
         return Answer::silent(code);
     }
-    match arrival.store.get(owned.id) {
-        Ok(Some(claim)) => {
-            let words = match finished {
-                Finished::Recorded => words::ran(&claim, refused),
-                Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
-            };
-            let tone = match finished {
-                _ if refused => Tone::Error,
-                _ if usual => Tone::Silent,
-                Finished::Late(_) => Tone::Error,
-                Finished::Recorded if claim.state == State::Held => Tone::Error,
-                Finished::Recorded => Tone::Note,
-            };
-            Answer::ran(code, &claim, words, recorded.output, tone)
+    let asked = match (finished, asking) {
+        (Finished::Recorded(ended), Some(right)) if ended.state == State::Held => ask(arrival, owned, right),
+        _ => None,
+    };
+    if let Some(asked) = asked.as_ref().filter(|asked| asked.became == Some(Ended::landed(Reason::Probe))) {
+        stdout.pass(&asked.stdout);
+        if let Some(output) = &mut recorded.output {
+            output.stdout.extend_from_slice(&asked.stdout);
         }
-        // No error that ends in "nothing was run" may come from here on.
-        _ => Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output),
     }
+    let Ok(Some(claim)) = arrival.store.get(owned.id) else {
+        // No error that ends in "nothing was run" may come from here on.
+        return Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output);
+    };
+    let words = match finished {
+        Finished::Recorded(_) => words::ran(&words::Ran {
+            claim: &claim,
+            how: &how_it_ended(end),
+            probe: asked.as_ref().map(|asked| asked.how.as_str()),
+            refused,
+            window_end: arrival.window_end(&claim),
+        }),
+        Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
+    };
+    let tone = match finished {
+        _ if refused => Tone::Error,
+        _ if usual => Tone::Silent,
+        Finished::Late(_) => Tone::Error,
+        Finished::Recorded(_) if claim.state == State::Held => Tone::Error,
+        Finished::Recorded(_) => Tone::Note,
+    };
+    // Landed after all: that the command failed to say so is no failure of the call.
+    let landed = asked.is_some_and(|asked| asked.became == Some(Ended::landed(Reason::Probe)));
+    Answer::ran(if landed { exit::DONE } else { code }, &claim, words, recorded.output, tone)
+}
+
+/// Takes the right to ask about this attempt where its end is likely to leave it unknown and there is a probe.
+///
+/// Before the end is recorded, so that those who wait find it taken when they wake, and take this probe's answer.
+fn right_to_ask(arrival: &Arrival<'_>, owned: &Owned, finish: &Finish) -> Option<ProbeLock> {
+    arrival.means.probe.as_ref()?;
+    if judge_end(&finish.terms, finish.end, Some(Mark::Sending)).state != State::Held {
+        return None;
+    }
+    // Where locks fail, the next arrival asks.
+    ProbeLock::take(&arrival.location.lock_path(), owned.lock.place()).ok().flatten()
+}
+
+/// Asks the target about the attempt that has just ended. `None`: it could not be asked; the claim is held.
+fn ask(arrival: &mut Arrival<'_>, owned: &Owned, _right: ProbeLock) -> Option<Asked> {
+    let probe = arrival.means.probe.clone()?;
+    let claim = arrival.store.get(owned.id).ok().flatten().filter(|claim| claim.state == State::Held)?;
+    // What had told the command to end has had its effect.
+    let _ = owned.signals.take_pending();
+    let question = Question {
+        claim: &claim,
+        probe: &probe,
+        owner: Liveness::Dead,
+        location: &arrival.location,
+        actor: &arrival.actor,
+    };
+    question.ask(arrival.store.as_mut(), &owned.signals).ok()
 }
 
 /// Records the end, if need be without the rest of the output: of the two the outcome is what nobody can look up. Tells
@@ -204,11 +251,11 @@ fn not_started(
     words: Words,
 ) -> anyhow::Result<Answer> {
     let finish = Finish {
-        ended: judge_end(&end_terms(arrival), End::NotStarted),
+        end: End::NotStarted,
+        terms: end_terms(arrival),
         exit_code: signal.is_none().then_some(i32::from(code)),
         signal,
         missing: 0,
-        started: false,
         actor: arrival.actor.clone(),
     };
     match arrival.store.finish(owned.id, &finish, &[]) {
@@ -248,22 +295,16 @@ fn program(arrival: &mut Arrival<'_>, owned: &Owned) -> Program {
     let args =
         if arrival.args.subst { subst::substitute(&args, &arrival.call.key, owned.id, owned.attempt) } else { args };
     let call = &arrival.call;
-    let text = |text: &str| OsString::from(text);
-    Program {
-        args,
-        env: vec![
-            ("IDEM_KEY", text(&call.key.to_string())),
-            ("IDEM_KEY_UUID", text(&call.key.uuid())),
-            ("IDEM_KEY_SHORT", text(&call.key.short())),
-            ("IDEM_CLAIM", text(&owned.id.to_string())),
-            ("IDEM_ATTEMPT", text(&owned.attempt.to_string())),
-            ("IDEM_WHO", text(&call.who)),
-            ("IDEM_CONV", text(&call.conv)),
-            ("IDEM_TOOL", text(&call.tool)),
-            ("IDEM_STORE", arrival.location.path.clone().into_os_string()),
-        ],
-        stdin,
-    }
+    let attempt = Attempt {
+        key: &call.key,
+        id: owned.id,
+        number: owned.attempt,
+        who: &call.who,
+        conv: &call.conv,
+        tool: &call.tool,
+        token: owned.lock.place().token(),
+    };
+    Program { args, env: attempt.environment(&arrival.location), stdin, folder: None, own_group: false }
 }
 
 /// The command's standard input: what was bound, nothing where idem read it for the params, or idem's own.
@@ -281,6 +322,7 @@ fn end_terms(arrival: &Arrival<'_>) -> EndTerms {
         landed_exit: arrival.args.landed_exit.clone().unwrap_or_default(),
         not_landed_exit: arrival.args.not_landed_exit.clone().unwrap_or_default(),
         keep_failure: arrival.args.keep_failure,
+        marks: arrival.means.marks,
     }
 }
 

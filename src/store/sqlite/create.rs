@@ -19,7 +19,7 @@ use crate::domain::store::StoreError;
 use crate::store::{Location, beside};
 
 /// Every step from an empty file to the newest schema; the store's `user_version` counts the steps done.
-const STEPS: &[&str] = &[include_str!("schema/001.sql")];
+const STEPS: &[&str] = &[include_str!("schema/001.sql"), include_str!("schema/002.sql")];
 
 /// The newest schema version that this program knows.
 pub(super) const VERSION: i64 = STEPS.len() as i64;
@@ -135,11 +135,14 @@ fn apply_steps(conn: &mut Connection) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-/// Cuts the comments, which SQLite would keep in the schema and read again at every opening.
+/// Cuts the comments and what lines the columns up, which SQLite would keep in the schema and read again at every opening.
 fn without_comments(sql: &str) -> String {
     // No literal in these files contains "--".
-    let lines = sql.lines().map(|line| line.split("--").next().unwrap_or(line).trim());
-    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    let words = |line: &str| {
+        let line = line.split("--").next().unwrap_or_default();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
+    };
+    sql.lines().map(words).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 fn remove_leftover(path: &Path) -> std::io::Result<()> {

@@ -24,11 +24,14 @@ use self::arrivals::ArrivalsLog;
 use self::error::{from_io, from_sqlite};
 use self::queue::Queue;
 use super::{Location, beside};
-use crate::domain::claim::{Chunk, Claim, ClaimId, NewClaim, Stream};
-use crate::domain::event::{Event, EventKind};
+use crate::domain::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, Stream};
+use crate::domain::event::{Event, EventKind, NewEvent};
 use crate::domain::key::Key;
-use crate::domain::store::{ClaimRef, Claimed, Filter, Finish, Finished, Found, Listed, Store, StoreError, Transition};
-use crate::domain::timestamp::Timestamp;
+use crate::domain::moment::Moment;
+use crate::domain::store::{
+    ClaimRef, Claimed, Filter, Finish, Finished, Found, Listed, Marked, Store, StoreError, Transition,
+};
+use crate::store::uptime::uptime;
 
 /// How many frames of the write-ahead log may wait for a checkpoint: the first process to open a store reads them all.
 const FRAMES_DUE: i32 = 40;
@@ -143,7 +146,8 @@ impl Store for SqliteStore {
 
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError> {
         self.read(write::prepare_claim)?;
-        self.write(|tx| write::claim(tx, new))
+        let uptime = uptime();
+        self.write(|tx| write::claim(tx, new, &uptime))
     }
 
     fn get(&mut self, id: ClaimId) -> Result<Option<Claim>, StoreError> {
@@ -174,6 +178,14 @@ impl Store for SqliteStore {
 
     fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError> {
         self.write(|tx| write::transition(tx, id, transition))
+    }
+
+    fn mark(&mut self, id: ClaimId, token: &str, mark: Mark, actor: &str) -> Result<Marked, StoreError> {
+        self.write(|tx| write::mark(tx, id, token, mark, actor))
+    }
+
+    fn leave(&mut self, id: ClaimId, event: &NewEvent, actor: &str) -> Result<(), StoreError> {
+        self.write(|tx| write::insert_event(tx, id, write::now(), event.kind, actor, event.detail.as_deref()))
     }
 
     fn arrived(&mut self, id: ClaimId, kind: EventKind, actor: &str) -> Result<(), StoreError> {
@@ -234,7 +246,11 @@ impl Store for SqliteStore {
         self.read(|conn| read::encloses(conn, ancestor, claim))
     }
 
-    fn now(&mut self) -> Result<Timestamp, StoreError> {
-        Ok(write::now())
+    fn first_start(&mut self, key: &Key) -> Result<Option<Moment>, StoreError> {
+        self.read(|conn| write::first_start(conn, key))
+    }
+
+    fn now(&mut self) -> Result<Moment, StoreError> {
+        Ok(write::moment())
     }
 }

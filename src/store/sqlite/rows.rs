@@ -1,19 +1,25 @@
 //! Rows to claims and events, in one place with the column lists that they are read from.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
 use rusqlite::types::Type;
 use rusqlite::{Error, Result, Row};
 
-use crate::domain::claim::{Claim, CommandLine, Effect, LockPlace, Outcome, Owner, Reason, State};
+use crate::domain::claim::{Claim, CommandLine, Effect, LockPlace, Mark, Means, Outcome, Owner, Probe, Reason, State};
 use crate::domain::event::{Event, EventKind};
 use crate::domain::key::Key;
+use crate::domain::moment::{Moment, Uptime};
 use crate::domain::timestamp::Timestamp;
 
 /// The columns of [`claim`], in its order.
 pub(super) const CLAIM: &str = "id, key, state, reason, outcome, effect, attempt, who, conv, tool, params, command, parent, \
-     exit_code, signal, missing, created_at, finished_at, lock_offset, lock_inode, owner, process";
+     exit_code, signal, missing, created_at, finished_at, lock_offset, lock_inode, owner, process, boot, uptime, mark, marks, \
+     resend_within, ttl, probe, probe_folder, probe_delay, probe_timeout";
 
 /// How many columns that is.
-pub(super) const CLAIM_WIDTH: usize = 22;
+pub(super) const CLAIM_WIDTH: usize = 32;
 
 /// Reads a claim from a row that begins with [`CLAIM`].
 pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
@@ -38,7 +44,41 @@ pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
         finished_at: row.get::<_, Option<i64>>(17)?.map(Timestamp),
         lock: LockPlace { offset: row.get(18)?, inode: row.get(19)? },
         owner: Owner { actor: row.get(20)?, process: row.get(21)? },
+        uptime: Uptime { boot: row.get(22)?, millis: row.get(23)? },
+        mark: row.get::<_, Option<String>>(24)?.map(|word| parse(24, &word, Mark::from_word)).transpose()?,
+        means: Means {
+            marks: row.get(25)?,
+            resend_within: duration(row, 26)?,
+            ttl: duration(row, 27)?,
+            probe: probe(row, 28)?,
+        },
     })
+}
+
+/// Reads a probe from `probe, probe_folder, probe_delay, probe_timeout`, beginning at this column.
+fn probe(row: &Row<'_>, first: usize) -> Result<Option<Probe>> {
+    let Some(command) = row.get::<_, Option<Vec<u8>>>(first)? else { return Ok(None) };
+    Ok(Some(Probe {
+        command: OsString::from_vec(command),
+        folder: OsString::from_vec(row.get(first + 1)?),
+        delay: duration(row, first + 2)?.unwrap_or_default(),
+        timeout: duration(row, first + 3)?.unwrap_or_default(),
+    }))
+}
+
+fn duration(row: &Row<'_>, column: usize) -> Result<Option<Duration>> {
+    let millis: Option<i64> = row.get(column)?;
+    Ok(millis.map(|millis| Duration::from_millis(u64::try_from(millis).unwrap_or(0))))
+}
+
+/// Returns a duration as it is stored.
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Reads a moment from `created_at, boot, uptime`.
+pub(super) fn moment(row: &Row<'_>) -> Result<Moment> {
+    Ok(Moment { at: Timestamp(row.get(0)?), uptime: Uptime { boot: row.get(1)?, millis: row.get(2)? } })
 }
 
 /// Reads an event from `claim, at, kind, actor, detail`.

@@ -1,19 +1,28 @@
 //! The statements that change a store, each within its caller's transaction.
 
+use std::os::unix::ffi::OsStrExt;
 use std::time::SystemTime;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::rows;
-use crate::domain::claim::{Chunk, Claim, ClaimId, NewClaim, State, Stream};
-use crate::domain::event::EventKind;
+use super::rows::{self, millis};
+use crate::domain::claim::{Chunk, Claim, ClaimId, InPlaceOf, Mark, NewClaim, Outcome, Reason, State, Stream};
+use crate::domain::end::{End, Ended, judge_end};
+use crate::domain::event::{EventKind, NewEvent};
 use crate::domain::key::Key;
-use crate::domain::store::{Claimed, Finish, Finished, Transition};
+use crate::domain::moment::{Moment, Uptime, is_within};
+use crate::domain::store::{Claimed, Finish, Finished, Marked, NewOutput, NewResult, Transition};
 use crate::domain::timestamp::Timestamp;
+use crate::store::uptime::uptime;
 
 /// The store's clock.
 pub(super) fn now() -> Timestamp {
     SystemTime::now().into()
+}
+
+/// The same with the host's uptime.
+pub(super) fn moment() -> Moment {
+    Moment { at: now(), uptime: uptime() }
 }
 
 /// Reads the claim that holds a key.
@@ -31,10 +40,11 @@ pub(super) fn get(conn: &Connection, id: ClaimId) -> rusqlite::Result<Option<Cla
 /// Attempts count the key's spawns: one that never started gives its number back.
 const INSERT_CLAIM: &str =
     "INSERT INTO claim (key, state, outcome, effect, attempt, who, conv, tool, params, bound, command, parent,
-                   created_at, lock_offset, lock_inode, owner, process)
+                   created_at, lock_offset, lock_inode, owner, process, boot, uptime, marks, resend_within, ttl,
+                   probe, probe_folder, probe_delay, probe_timeout)
 VALUES (?1, 'running', 'unknown', ?2,
         (SELECT 1 + coalesce(max(attempt), 0) FROM claim WHERE key = ?1 AND started = 1),
-        ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+        ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
 ON CONFLICT (key) WHERE state IN ('running', 'completed', 'held') DO NOTHING
 RETURNING id, attempt";
 
@@ -48,7 +58,7 @@ const INSERT_OUTPUT: &str = "INSERT INTO output (claim, stream, data) VALUES (?1
 const FINISH: &str =
     "UPDATE claim SET state = ?2, reason = ?3, outcome = ?4, exit_code = ?5, signal = ?6, missing = ?7, started = ?8,
                  finished_at = ?9
-WHERE id = ?1 AND (state = 'running' OR (state = 'held' AND reason IN ('interrupted', 'owner-lost')))";
+WHERE id = ?1 AND mark IS ?10 AND (state = 'running' OR (state = 'held' AND reason IN ('interrupted', 'owner-lost')))";
 
 /// Prepares what a claim needs, before the turn in the queue: nobody should wait for somebody else's parser.
 pub(super) fn prepare_claim(conn: &Connection) -> rusqlite::Result<()> {
@@ -69,11 +79,15 @@ pub(super) fn prepare_output(conn: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Inserts a claim unless its key is held, with the event of its run.
-pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Claimed> {
+pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim, uptime: &Uptime) -> rusqlite::Result<Claimed> {
     if let Some(missed) = missed(tx, &new.key, new.seen)? {
         return Ok(missed);
     }
+    if let Some(old) = &new.in_place_of {
+        take_place(tx, new, old)?;
+    }
     let at = now();
+    let probe = new.means.probe.as_ref();
     // The unique index is the arbiter.
     let inserted = tx
         .prepare_cached(INSERT_CLAIM)?
@@ -93,6 +107,15 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
                 new.lock.inode,
                 new.owner.actor,
                 new.owner.process,
+                uptime.boot,
+                uptime.millis,
+                new.means.marks,
+                new.means.resend_within.map(millis),
+                new.means.ttl.map(millis),
+                probe.map(|probe| probe.command.as_bytes()),
+                probe.map(|probe| probe.folder.as_bytes()),
+                probe.map(|probe| millis(probe.delay)),
+                probe.map(|probe| millis(probe.timeout)),
             ],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
@@ -103,6 +126,38 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim) -> rusqlite::Result<Cl
     }
     // Within this transaction nobody can have taken the holder away.
     holder(tx, &new.key)?.map(|claim| Claimed::Taken(Box::new(claim))).ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+/// Releases the claim in whose place a new one comes, if it is still what it was judged by and its window is open now.
+/// Where not, it goes on holding the key, and the insert that follows finds it there.
+///
+/// In one transaction with the insert: A releases a held claim to send it again and dies, or B comes in between; the key
+/// is free, and B, who never said that the target dedupes, would run what may have landed.
+fn take_place(tx: &Transaction<'_>, new: &NewClaim, old: &InPlaceOf) -> rusqlite::Result<()> {
+    if let Some(window) = old.within {
+        let first = first_start(tx, &new.key)?;
+        if first.is_none_or(|first| !is_within(window, &first, &moment())) {
+            return Ok(());
+        }
+    }
+    let to = Ended { state: State::Released, outcome: Outcome::Unknown, reason: old.reason };
+    let detail = serde_json::json!({ "reason": old.reason.as_str() }).to_string();
+    let event = NewEvent { kind: EventKind::BecameReleased, detail: Some(detail) };
+    let change = Transition {
+        from: old.from,
+        mark: old.mark,
+        to,
+        events: vec![event],
+        actor: new.owner.actor.clone(),
+        result: None,
+    };
+    transition(tx, old.claim, &change).map(|_| ())
+}
+
+/// Reads when the key's command was first started, those attempts included that a clear has ended since.
+pub(super) fn first_start(conn: &Connection, key: &Key) -> rusqlite::Result<Option<Moment>> {
+    let sql = "SELECT created_at, boot, uptime FROM claim WHERE key = ?1 AND started = 1 ORDER BY attempt, id LIMIT 1";
+    conn.query_row(sql, [key.to_string()], rows::moment).optional()
 }
 
 /// Finds an attempt of the key that began after the arrival had looked, and the claim that it is.
@@ -149,43 +204,67 @@ pub(super) fn tell_missing(tx: &Transaction<'_>, id: ClaimId, missing: i64) -> r
 /// thought dead or lost. What a person decided stands; the outcome then goes to the row's history.
 pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusqlite::Result<Finished> {
     let at = now();
-    let changed = tx.prepare_cached(FINISH)?.execute(params![
-        id,
-        finish.ended.state.as_str(),
-        finish.ended.reason.as_str(),
-        finish.ended.outcome.as_str(),
-        finish.exit_code,
-        finish.signal,
-        finish.missing,
-        finish.started,
-        at.0,
-    ])?;
-    let detail = end_detail(finish);
+    // Most commands leave no mark, and the row says so itself: it is read only where this changes nothing.
+    let mut mark = None;
+    let mut ended = judge_end(&finish.terms, finish.end, mark);
+    let mut changed = end_row(tx, id, finish, ended, mark, at)?;
+    if changed == 0 {
+        mark = get(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?.mark;
+        ended = judge_end(&finish.terms, finish.end, mark);
+        changed = end_row(tx, id, finish, ended, mark, at)?;
+    }
+    let detail = end_detail(finish, ended);
     if changed == 1 {
-        let kind = match finish.ended.state {
-            State::Completed => EventKind::BecameCompleted,
-            State::Held => EventKind::BecameHeld,
-            _ => EventKind::BecameReleased,
-        };
-        insert_event(tx, id, at, kind, &finish.actor, Some(&detail))?;
-        return Ok(Finished::Recorded);
+        insert_event(tx, id, at, became(ended.state), &finish.actor, Some(&detail))?;
+        return Ok(Finished::Recorded(ended));
     }
     // A row that was freed has no result of its own: what is known now is told there, and those who waited for this very
     // attempt get it. A stated result stays.
     tx.execute(
         "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = ?4
          WHERE id = ?1 AND state IN ('cleared', 'released') AND exit_code IS NULL AND signal IS NULL",
-        params![id, finish.exit_code, finish.signal, finish.ended.outcome.as_str()],
+        params![id, finish.exit_code, finish.signal, ended.outcome.as_str()],
     )?;
     let claim = get(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     insert_event(tx, id, at, EventKind::LateOutcome, &finish.actor, Some(&detail))?;
     Ok(Finished::Late(claim.state))
 }
 
-fn end_detail(finish: &Finish) -> String {
+/// Ends the row if it may still be ended by its owner and has this mark. Returns how many rows that were.
+fn end_row(
+    tx: &Transaction<'_>,
+    id: ClaimId,
+    finish: &Finish,
+    ended: Ended,
+    mark: Option<Mark>,
+    at: Timestamp,
+) -> rusqlite::Result<usize> {
+    tx.prepare_cached(FINISH)?.execute(params![
+        id,
+        ended.state.as_str(),
+        ended.reason.as_str(),
+        ended.outcome.as_str(),
+        finish.exit_code,
+        finish.signal,
+        finish.missing,
+        finish.end != End::NotStarted,
+        at.0,
+        mark.map(Mark::as_str),
+    ])
+}
+
+fn became(state: State) -> EventKind {
+    match state {
+        State::Completed => EventKind::BecameCompleted,
+        State::Held => EventKind::BecameHeld,
+        _ => EventKind::BecameReleased,
+    }
+}
+
+fn end_detail(finish: &Finish, ended: Ended) -> String {
     serde_json::json!({
-        "outcome": finish.ended.outcome.as_str(),
-        "reason": finish.ended.reason.as_str(),
+        "outcome": ended.outcome.as_str(),
+        "reason": ended.reason.as_str(),
         "exit_code": finish.exit_code,
         "signal": finish.signal,
     })
@@ -195,27 +274,82 @@ fn end_detail(finish: &Finish) -> String {
 /// Changes a claim's state if it is still what it is changed from.
 ///
 /// The comparison is what makes a verdict on a dead owner safe: A reads the row as running; the owner records its end and
-/// lets go of its lock; A finds the lock free and believes the owner dead. A's change then finds no running row.
+/// lets go of its lock; A finds the lock free and believes the owner dead. A's change then finds no running row. The mark
+/// is compared for the same: a command that idem's death left behind, its lock closed, says `sending` after A has read
+/// the row; A must not release it for having said nothing.
 pub(super) fn transition(tx: &Transaction<'_>, id: ClaimId, change: &Transition) -> rusqlite::Result<bool> {
     let at = now();
     let changed = tx.execute(
-        "UPDATE claim SET state = ?3, reason = ?4, outcome = ?5, finished_at = coalesce(finished_at, ?6)
-         WHERE id = ?1 AND state = ?2",
-        params![id, change.from.as_str(), change.to.as_str(), change.reason.as_str(), change.outcome.as_str(), at.0],
+        "UPDATE claim SET state = ?4, reason = ?5, outcome = ?6, finished_at = coalesce(finished_at, ?7)
+         WHERE id = ?1 AND state = ?2 AND mark IS ?3",
+        params![
+            id,
+            change.from.as_str(),
+            change.mark.map(Mark::as_str),
+            change.to.state.as_str(),
+            change.to.reason.as_str(),
+            change.to.outcome.as_str(),
+            at.0
+        ],
     )?;
     if changed == 0 {
         return Ok(false);
     }
     if let Some(result) = &change.result {
-        tx.execute("UPDATE claim SET exit_code = ?2, signal = NULL WHERE id = ?1", params![id, result.exit_code])?;
-        if let Some(stdout) = &result.stdout {
-            // What was recorded stays in the store, out of sight.
-            tx.execute("UPDATE output SET stream = -1 WHERE claim = ?1 AND stream = 1", [id])?;
-            append_output(tx, id, &[Chunk { stream: Stream::Stdout, data: stdout.clone() }])?;
-        }
+        state_result(tx, id, result)?;
     }
-    insert_event(tx, id, at, change.kind, &change.actor, change.detail.as_deref())?;
+    for event in &change.events {
+        insert_event(tx, id, at, event.kind, &change.actor, event.detail.as_deref())?;
+    }
     Ok(true)
+}
+
+/// Gives a claim a result that its command didn't leave. What was recorded stays in the store, out of sight.
+fn state_result(tx: &Transaction<'_>, id: ClaimId, result: &NewResult) -> rusqlite::Result<()> {
+    tx.execute("UPDATE claim SET exit_code = ?2, signal = NULL WHERE id = ?1", params![id, result.exit_code])?;
+    let stdout = match &result.output {
+        NewOutput::Recorded => return Ok(()),
+        NewOutput::Stdout(stdout) => {
+            tx.execute("UPDATE output SET stream = -1 WHERE claim = ?1 AND stream = 1", [id])?;
+            stdout
+        }
+        NewOutput::Only { stdout, missing } => {
+            tx.execute("UPDATE output SET stream = -stream WHERE claim = ?1 AND stream > 0", [id])?;
+            tx.execute("UPDATE claim SET missing = ?2 WHERE id = ?1", params![id, missing])?;
+            stdout
+        }
+    };
+    append_output(tx, id, &[Chunk { stream: Stream::Stdout, data: stdout.clone() }])
+}
+
+/// Records what a command says of its write.
+///
+/// While it runs, and while it is held without an end of its own (its idem was killed, or was thought lost): a truth that
+/// comes late still counts. Once anybody has decided, it is refused, so that a command that asks before it sends doesn't.
+pub(super) fn mark(
+    tx: &Transaction<'_>,
+    id: ClaimId,
+    token: &str,
+    mark: Mark,
+    actor: &str,
+) -> rusqlite::Result<Marked> {
+    let Some(claim) = get(tx, id)?.filter(|claim| claim.lock.token() == token) else {
+        return Ok(Marked::NotThisAttempt);
+    };
+    let unended = matches!(claim.reason, Some(Reason::Interrupted | Reason::OwnerLost));
+    if claim.state != State::Running && !(claim.state == State::Held && unended) {
+        return Ok(Marked::Over(claim.state));
+    }
+    if claim.mark == Some(mark) {
+        return Ok(Marked::Recorded);
+    }
+    if claim.mark == Some(Mark::Landed) {
+        return Ok(Marked::HasLanded);
+    }
+    tx.execute("UPDATE claim SET mark = ?2 WHERE id = ?1", params![id, mark.as_str()])?;
+    let detail = serde_json::json!({ "mark": mark.as_str() }).to_string();
+    insert_event(tx, id, now(), EventKind::Mark, actor, Some(&detail))?;
+    Ok(Marked::Recorded)
 }
 
 /// Adds an event at the end of a claim's history.

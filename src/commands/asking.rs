@@ -1,0 +1,154 @@
+//! Asking the target about a held claim, and recording what it answered (design §7): for `run` and for `reconcile`.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::environment::Attempt;
+use crate::domain::arrival::Liveness;
+use crate::domain::claim::{Claim, Outcome, Probe, Reason, State};
+use crate::domain::end::{End, Ended};
+use crate::domain::event::{EventKind, NewEvent};
+use crate::domain::probe::{answer, judge_answer};
+use crate::domain::store::{NewOutput, NewResult, Store, StoreError, Transition};
+use crate::process::signals::Signals;
+use crate::process::{self, Input, Probed, Program};
+use crate::store::Location;
+use crate::view::envelope::signal_name;
+
+/// `--probe-timeout`, where it isn't given.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much of each of a probe's streams its event keeps, in bytes.
+const KEPT: usize = 4096;
+
+/// What asking came to.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// What the target answered.
+    pub(super) answer: Outcome,
+    /// How the probe ended, as part of a sentence: `exited with 2`.
+    pub(super) how: String,
+    /// What it printed, where it is the result.
+    pub(super) stdout: Vec<u8>,
+    /// What the claim has become by it; `None`: it is as it was, or as somebody else left it meanwhile.
+    pub(super) became: Option<Ended>,
+}
+
+/// A claim to ask about, as it was read.
+pub(super) struct Question<'a> {
+    pub(super) claim: &'a Claim,
+    pub(super) probe: &'a Probe,
+    /// Whether its owner lives: that a write has not landed by now frees nothing that may land yet.
+    pub(super) owner: Liveness,
+    pub(super) location: &'a Location,
+    pub(super) actor: &'a str,
+}
+
+impl Question<'_> {
+    /// Asks, once the probe's delay after the attempt's end has passed. Whoever asks has taken the right to
+    /// ([`crate::liveness::ProbeLock`]), and the handlers of signals stand.
+    ///
+    /// Killed at any moment, it leaves the claim held: the answer and the change that it makes are one transaction.
+    pub(super) fn ask(&self, store: &mut dyn Store, signals: &Signals) -> Result<Asked, StoreError> {
+        let ended = self.claim.finished_at.unwrap_or(self.claim.created_at);
+        let delay = self.probe.delay.saturating_sub(ended.age(store.now()?.at));
+        if !signals.sleep(delay) {
+            let how = "was not run: idem was told to end".to_owned();
+            return Ok(Asked { answer: Outcome::Unknown, how, stdout: Vec::new(), became: None });
+        }
+        let (probed, how) = match process::probe(&self.program(), self.probe.timeout, signals) {
+            Ok(probed) => {
+                let how = how_it_ended(probed.end, self.probe.timeout);
+                (probed, how)
+            }
+            Err(error) => {
+                let stderr = error.to_string().into_bytes();
+                (Probed { end: End::NotStarted, stdout: Vec::new(), stderr, missing: 0 }, format!("{error}"))
+            }
+        };
+        let told = answer(probed.end);
+        let became = judge_answer(told, self.owner != Liveness::Dead);
+        let event = NewEvent { kind: EventKind::Probe, detail: Some(detail(told, &probed)) };
+        let became = match became {
+            Some(ended) => self.record(store, ended, event, &probed)?,
+            None => {
+                // A history that can't be written changes nothing of what is known.
+                let _ = store.leave(self.claim.id, &event, self.actor);
+                None
+            }
+        };
+        Ok(Asked { answer: told, how, stdout: probed.stdout, became })
+    }
+
+    /// Records an answer. `None`: somebody was faster, and what they did stands.
+    fn record(
+        &self,
+        store: &mut dyn Store,
+        ended: Ended,
+        event: NewEvent,
+        probed: &Probed,
+    ) -> Result<Option<Ended>, StoreError> {
+        let kind = match ended.state {
+            State::Completed => EventKind::BecameCompleted,
+            _ => EventKind::BecameReleased,
+        };
+        let reason = json!({ "reason": Reason::Probe.as_str(), "outcome": ended.outcome.as_str() }).to_string();
+        let mut change = Transition::of(self.claim, ended, self.actor.to_owned());
+        change.events.push(event.clone());
+        change = change.event(kind, Some(reason));
+        if ended.state == State::Completed {
+            let missing = i64::try_from(probed.missing).unwrap_or(i64::MAX);
+            let output = NewOutput::Only { stdout: probed.stdout.clone(), missing };
+            change.result = Some(NewResult { exit_code: 0, output });
+        }
+        if store.transition(self.claim.id, &change)? {
+            return Ok(Some(ended));
+        }
+        let _ = store.leave(self.claim.id, &event, self.actor);
+        Ok(None)
+    }
+
+    fn program(&self) -> Program {
+        Program {
+            args: vec!["sh".into(), "-c".into(), self.probe.command.clone()],
+            env: Attempt::of(self.claim).environment(self.location),
+            stdin: Input::Null,
+            folder: Some(self.probe.folder.clone()),
+            own_group: true,
+        }
+    }
+}
+
+fn how_it_ended(end: End, timeout: Duration) -> String {
+    match end {
+        End::Exited(code) => format!("exited with {code}"),
+        End::Signaled(signal) => format!("was ended by {}", signal_name(signal)),
+        End::TimedOut { .. } => format!("gave no answer within {}", humantime::format_duration(timeout)),
+        End::NotStarted => "could not be started".to_owned(),
+    }
+}
+
+fn detail(told: Outcome, probed: &Probed) -> String {
+    let (exit_code, signal, timed_out) = match probed.end {
+        End::Exited(code) => (Some(code), None, false),
+        End::Signaled(signal) => (None, Some(signal_name(signal)), false),
+        End::TimedOut { signal } => (None, signal.map(signal_name), true),
+        End::NotStarted => (None, None, false),
+    };
+    json!({
+        "outcome": told.as_str(),
+        "exit_code": exit_code,
+        "signal": signal,
+        "timed_out": timed_out,
+        "stdout": excerpt(&probed.stdout),
+        "stderr": excerpt(&probed.stderr),
+    })
+    .to_string()
+}
+
+/// The beginning of what was printed; the whole of a result is the claim's output.
+fn excerpt(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(KEPT)]).into_owned();
+    if bytes.len() > KEPT { format!("{text}…") } else { text }
+}

@@ -1,0 +1,146 @@
+//! The contract's part about unknown outcomes: marks (design §8), and a second run that is borne (§7).
+
+use std::time::Duration;
+
+use idem::domain::claim::{InPlaceOf, LockPlace, Mark, NewClaim, Outcome, Reason, State};
+use idem::domain::end::Ended;
+use idem::domain::event::{EventKind, NewEvent};
+use idem::domain::key::Key;
+use idem::domain::store::{Claimed, Finished, Marked, Store, Transition};
+
+use crate::contract::{Stores, call, change, failed, get, hold, inserted, kinds, landed, unknown};
+
+fn token(new: &NewClaim) -> String {
+    new.lock.token()
+}
+
+fn mark<S: Store>(store: &mut S, id: i64, mark: Mark) -> Marked {
+    store.mark(id, &token(&call("t")), mark, "cmd@h[3]").expect("marking works")
+}
+
+pub(crate) fn a_mark_is_taken_from_its_own_attempt_while_it_is_open<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let (id, _) = inserted(&mut store, &call("t"));
+    let other_lock = LockPlace { offset: 5, inode: 77 };
+    let (other, _) = inserted(&mut store, &NewClaim { lock: other_lock, ..call("other") });
+    assert_eq!(mark(&mut store, other, Mark::Landed), Marked::NotThisAttempt, "the token is of another attempt");
+    assert_eq!(mark(&mut store, 99, Mark::Landed), Marked::NotThisAttempt);
+    assert_eq!(get(&mut store, other).mark, None);
+
+    for (said, known) in [
+        (Mark::Sending, Marked::Recorded),
+        (Mark::Sending, Marked::Recorded),
+        (Mark::NotLanded, Marked::Recorded),
+        (Mark::Sending, Marked::Recorded),
+        (Mark::Landed, Marked::Recorded),
+        (Mark::Landed, Marked::Recorded),
+        (Mark::NotLanded, Marked::HasLanded),
+        (Mark::Sending, Marked::HasLanded),
+    ] {
+        assert_eq!(mark(&mut store, id, said), known, "{said}");
+    }
+    assert_eq!(get(&mut stores.open(), id).mark, Some(Mark::Landed));
+    let marks = kinds(&mut store, "t").iter().filter(|kind| **kind == EventKind::Mark).count();
+    assert_eq!(marks, 4, "what changes nothing leaves no event");
+
+    store.finish(id, &landed(), &[]).expect("finishing works");
+    assert_eq!(mark(&mut store, id, Mark::Landed), Marked::Over(State::Completed));
+}
+
+pub(crate) fn an_end_is_judged_by_the_last_mark<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let held = Ended { state: State::Held, outcome: Outcome::Unknown, reason: Reason::Exit };
+    for (said, ended) in [
+        (Mark::Sending, held),
+        (Mark::NotLanded, Ended::not_landed(Reason::Marks)),
+        (Mark::Landed, Ended::landed(Reason::Marks)),
+    ] {
+        let (id, _) = inserted(&mut store, &call("t"));
+        assert_eq!(mark(&mut store, id, said), Marked::Recorded);
+        assert_eq!(store.finish(id, &unknown(), &[]).expect("finishing works"), Finished::Recorded(ended), "{said}");
+        let claim = get(&mut store, id);
+        assert_eq!((claim.state, claim.outcome, claim.exit_code), (ended.state, ended.outcome, Some(3)));
+        if claim.state.holds_key() {
+            let clear = Transition {
+                mark: Some(said),
+                ..change(claim.state, State::Cleared, Reason::Cleared, EventKind::Cleared)
+            };
+            assert!(store.transition(id, &clear).expect("clearing works"));
+        }
+    }
+    // Marked while it was thought lost: the truth that comes late is judged by it too.
+    let (id, _) = inserted(&mut store, &call("t"));
+    assert!(store.transition(id, &hold()).expect("holding works"));
+    assert_eq!(mark(&mut store, id, Mark::Landed), Marked::Recorded);
+    let landed = Finished::Recorded(Ended::landed(Reason::Marks));
+    assert_eq!(store.finish(id, &failed(), &[]).expect("finishing works"), landed);
+}
+
+pub(crate) fn a_change_overlooks_no_mark<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let (id, _) = inserted(&mut store, &call("t"));
+    let release = change(State::Running, State::Released, Reason::Marks, EventKind::BecameReleased);
+    assert_eq!(mark(&mut store, id, Mark::Sending), Marked::Recorded);
+    assert!(!store.transition(id, &release).expect("comparing works"), "it was judged before it said that it sends");
+    assert_eq!(get(&mut store, id).state, State::Running);
+    let judged_anew = Transition { mark: Some(Mark::Sending), ..hold() };
+    assert!(store.transition(id, &judged_anew).expect("holding works"));
+    // A change may leave several events, in order, and an event may change nothing.
+    let probe = NewEvent { kind: EventKind::Probe, detail: Some("{}".to_owned()) };
+    store.leave(id, &probe, "eve@h[1]").expect("leaving works");
+    let mut free = change(State::Held, State::Released, Reason::Probe, EventKind::BecameReleased);
+    free.mark = Some(Mark::Sending);
+    free.events.insert(0, probe);
+    assert!(store.transition(id, &free).expect("releasing works"));
+    let events = kinds(&mut store, "t");
+    assert_eq!(events[events.len() - 3..], [EventKind::Probe, EventKind::Probe, EventKind::BecameReleased]);
+    assert_eq!(mark(&mut store, id, Mark::Landed), Marked::Over(State::Released));
+}
+
+pub(crate) fn a_claim_takes_anothers_place_at_once_or_not_at_all<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let place = |claim, within| InPlaceOf {
+        claim,
+        from: State::Held,
+        mark: None,
+        reason: Reason::Resent,
+        within: Some(Duration::from_millis(within)),
+    };
+    let again = |claim, within| NewClaim { in_place_of: Some(place(claim, within)), ..call("t") };
+    let (first, _) = inserted(&mut store, &call("t"));
+    let taken = |claimed| matches!(claimed, Claimed::Taken(claim) if claim.id == first);
+    assert!(
+        taken(store.claim(&again(first, 60_000)).expect("claiming works")),
+        "it runs: it is not what it was judged by"
+    );
+    store.finish(first, &unknown(), &[]).expect("finishing works");
+    assert!(taken(store.claim(&call("t")).expect("claiming works")), "who doesn't say so takes nobody's place");
+    assert!(taken(store.claim(&again(first, 0)).expect("claiming works")), "the window is over");
+    let (second, attempt) = inserted(&mut store, &again(first, 60_000));
+    assert_eq!(attempt, 2);
+    let old = get(&mut store, first);
+    assert_eq!((old.state, old.reason, old.outcome), (State::Released, Some(Reason::Resent), Outcome::Unknown));
+    assert_eq!(get(&mut store, second).state, State::Running);
+    // The second of two that judged the same held claim.
+    let late = store.claim(&again(first, 60_000)).expect("claiming works");
+    assert!(matches!(late, Claimed::Taken(claim) if claim.id == second));
+}
+
+pub(crate) fn the_first_start_is_that_of_all_attempts<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    assert_eq!(store.first_start(&Key::of("t")).expect("reading works"), None);
+    let (first, _) = inserted(&mut store, &call("t"));
+    store.finish(first, &failed(), &[]).expect("finishing works");
+    let (second, _) = inserted(&mut store, &call("t"));
+    store.finish(second, &landed(), &[]).expect("finishing works");
+    let clear = change(State::Completed, State::Cleared, Reason::Cleared, EventKind::Cleared);
+    store.transition(second, &clear).expect("clearing works");
+    inserted(&mut store, &call("t"));
+    let start = store.first_start(&Key::of("t")).expect("reading works");
+    assert_eq!(start, Some(get(&mut store, first).claimed()));
+}
