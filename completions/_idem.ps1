@@ -33,6 +33,8 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show everything about one claim')
             [CompletionResult]::new('clear', 'clear', [CompletionResultType]::ParameterValue, 'Free a key: the next arrival runs the command')
             [CompletionResult]::new('resolve', 'resolve', [CompletionResultType]::ParameterValue, 'Say what became of a held claim')
+            [CompletionResult]::new('reconcile', 'reconcile', [CompletionResultType]::ParameterValue, 'Ask the targets of held claims, by their probes, what became of them')
+            [CompletionResult]::new('mark', 'mark', [CompletionResultType]::ParameterValue, 'Inside a command: say what is known of its write')
             break
         }
         'idem;run' {
@@ -46,6 +48,11 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--ignore-param', '--ignore-param', [CompletionResultType]::ParameterName, 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)')
             [CompletionResult]::new('--landed-exit', '--landed-exit', [CompletionResultType]::ParameterName, 'Exit codes that mean: it landed, such as 3 or 6,7,10-19')
             [CompletionResult]::new('--not-landed-exit', '--not-landed-exit', [CompletionResultType]::ParameterName, 'Exit codes that mean: it did not land, and may be run again')
+            [CompletionResult]::new('--probe', '--probe', [CompletionResultType]::ParameterName, 'Ask the target whether an unknown outcome landed: a shell command that exits 0 for yes (its output is then the result), 1 for no, and anything else for "can''t tell"')
+            [CompletionResult]::new('--probe-delay', '--probe-delay', [CompletionResultType]::ParameterName, 'Ask this long after the attempt''s end, for targets that read behind their writes [default: at once]')
+            [CompletionResult]::new('--probe-timeout', '--probe-timeout', [CompletionResultType]::ParameterName, 'How long the probe may take; then the outcome stays unknown [default: 30s]')
+            [CompletionResult]::new('--resend-within', '--resend-within', [CompletionResultType]::ParameterName, 'The target dedupes on the key for this long: until then an unknown outcome may be sent again')
+            [CompletionResult]::new('--ttl', '--ttl', [CompletionResultType]::ParameterName, 'Let the result expire this long after its end: the next arrival then runs the command [default: never]')
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'How long the command may run, such as 30s: then SIGTERM to all that it started, and exit 124')
             [CompletionResult]::new('--kill-after', '--kill-after', [CompletionResultType]::ParameterName, 'How long after SIGTERM comes SIGKILL [default: 10s]')
             [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'The command''s standard input')
@@ -60,6 +67,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--external', '--external', [CompletionResultType]::ParameterName, 'The write goes to a target of its own: a failure may come after it landed, and is held')
             [CompletionResult]::new('--keep-failure', '--keep-failure', [CompletionResultType]::ParameterName, 'A failure of a local command is final too, and is replayed')
             [CompletionResult]::new('--rerun-if-interrupted', '--rerun-if-interrupted', [CompletionResultType]::ParameterName, 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it')
+            [CompletionResult]::new('--marks', '--marks', [CompletionResultType]::ParameterName, 'The command says `idem mark sending` before it sends: without it nothing has landed')
             [CompletionResult]::new('--subst', '--subst', [CompletionResultType]::ParameterName, 'Replace {idem.key}, {idem.uuid}, {idem.short}, {idem.id} and {idem.attempt} in the command''s arguments')
             [CompletionResult]::new('--no-wait', '--no-wait', [CompletionResultType]::ParameterName, 'Don''t wait for a running owner: exit 120 at once')
             [CompletionResult]::new('--allow-command-change', '--allow-command-change', [CompletionResultType]::ParameterName, 'Answer for this key whatever its command line; for commands that carry a temporary file''s name, say')
@@ -135,6 +143,27 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Resolve a running claim too, though its owner lives: its command is not stopped')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;reconcile' {
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Only claims of this who')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
+            [CompletionResult]::new('--probe', '--probe', [CompletionResultType]::ParameterName, 'Ask with this shell command, instead of the one that was stored with the claim')
+            [CompletionResult]::new('--probe-timeout', '--probe-timeout', [CompletionResultType]::ParameterName, 'How long a probe may take [default: as stored with it, else 30s]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Every claim whose outcome is unknown')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object a line')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;mark' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

@@ -25,6 +25,12 @@ _idem() {
             idem,list)
                 cmd="idem__subcmd__list"
                 ;;
+            idem,mark)
+                cmd="idem__subcmd__mark"
+                ;;
+            idem,reconcile)
+                cmd="idem__subcmd__reconcile"
+                ;;
             idem,resolve)
                 cmd="idem__subcmd__resolve"
                 ;;
@@ -41,7 +47,7 @@ _idem() {
 
     case "${cmd}" in
         idem)
-            opts="-h -V --store --color --help --version run key list show clear resolve"
+            opts="-h -V --store --color --help --version run key list show clear resolve reconcile mark"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -204,6 +210,70 @@ _idem() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        idem__subcmd__mark)
+            opts="-h --store --color --help sending landed not-landed"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__reconcile)
+            opts="-h --all --who --conv --tool --probe --probe-timeout --json --store --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --who)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tool)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         idem__subcmd__resolve)
             opts="-h --stdout --exit --force --yes --note --store --color --help landed not-landed"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -239,7 +309,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__run)
-            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --external --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --timeout --kill-after --stdin --subst --wait --no-wait --allow-command-change --max-output --no-record-output --redact --json --status-file --quiet --store --color --help"
+            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --external --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --probe --probe-delay --probe-timeout --resend-within --marks --ttl --timeout --kill-after --stdin --subst --wait --no-wait --allow-command-change --max-output --no-record-output --redact --json --status-file --quiet --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -282,6 +352,26 @@ _idem() {
                     return 0
                     ;;
                 --not-landed-exit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe-delay)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --probe-timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resend-within)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ttl)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -30,6 +30,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand show 'Show everything about one claim'
             cand clear 'Free a key: the next arrival runs the command'
             cand resolve 'Say what became of a held claim'
+            cand reconcile 'Ask the targets of held claims, by their probes, what became of them'
+            cand mark 'Inside a command: say what is known of its write'
         }
         &'idem;run'= {
             cand --who 'Who calls'
@@ -42,6 +44,11 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --ignore-param 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)'
             cand --landed-exit 'Exit codes that mean: it landed, such as 3 or 6,7,10-19'
             cand --not-landed-exit 'Exit codes that mean: it did not land, and may be run again'
+            cand --probe 'Ask the target whether an unknown outcome landed: a shell command that exits 0 for yes (its output is then the result), 1 for no, and anything else for "can''t tell"'
+            cand --probe-delay 'Ask this long after the attempt''s end, for targets that read behind their writes [default: at once]'
+            cand --probe-timeout 'How long the probe may take; then the outcome stays unknown [default: 30s]'
+            cand --resend-within 'The target dedupes on the key for this long: until then an unknown outcome may be sent again'
+            cand --ttl 'Let the result expire this long after its end: the next arrival then runs the command [default: never]'
             cand --timeout 'How long the command may run, such as 30s: then SIGTERM to all that it started, and exit 124'
             cand --kill-after 'How long after SIGTERM comes SIGKILL [default: 10s]'
             cand --stdin 'The command''s standard input'
@@ -56,6 +63,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --external 'The write goes to a target of its own: a failure may come after it landed, and is held'
             cand --keep-failure 'A failure of a local command is final too, and is replayed'
             cand --rerun-if-interrupted 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
+            cand --marks 'The command says `idem mark sending` before it sends: without it nothing has landed'
             cand --subst 'Replace {idem.key}, {idem.uuid}, {idem.short}, {idem.id} and {idem.attempt} in the command''s arguments'
             cand --no-wait 'Don''t wait for a running owner: exit 120 at once'
             cand --allow-command-change 'Answer for this key whatever its command line; for commands that carry a temporary file''s name, say'
@@ -126,6 +134,25 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --color 'When to colour idem''s own output'
             cand --force 'Resolve a running claim too, though its owner lives: its command is not stopped'
             cand --yes 'Don''t ask'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;reconcile'= {
+            cand --who 'Only claims of this who'
+            cand --conv 'Only claims of this conversation'
+            cand --tool 'Only claims of this tool'
+            cand --probe 'Ask with this shell command, instead of the one that was stored with the claim'
+            cand --probe-timeout 'How long a probe may take [default: as stored with it, else 30s]'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --all 'Every claim whose outcome is unknown'
+            cand --json 'One JSON object a line'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;mark'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

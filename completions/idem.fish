@@ -36,6 +36,8 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "list" -d 'List claims, ne
 complete -c idem -n "__fish_idem_needs_command" -f -a "show" -d 'Show everything about one claim'
 complete -c idem -n "__fish_idem_needs_command" -f -a "clear" -d 'Free a key: the next arrival runs the command'
 complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Say what became of a held claim'
+complete -c idem -n "__fish_idem_needs_command" -f -a "reconcile" -d 'Ask the targets of held claims, by their probes, what became of them'
+complete -c idem -n "__fish_idem_needs_command" -f -a "mark" -d 'Inside a command: say what is known of its write'
 complete -c idem -n "__fish_idem_using_subcommand run" -l who -d 'Who calls' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r
@@ -46,6 +48,11 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l bind-env -d 'Make an e
 complete -c idem -n "__fish_idem_using_subcommand run" -l ignore-param -d 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l landed-exit -d 'Exit codes that mean: it landed, such as 3 or 6,7,10-19' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l not-landed-exit -d 'Exit codes that mean: it did not land, and may be run again' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l probe -d 'Ask the target whether an unknown outcome landed: a shell command that exits 0 for yes (its output is then the result), 1 for no, and anything else for "can\'t tell"' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l probe-delay -d 'Ask this long after the attempt\'s end, for targets that read behind their writes [default: at once]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l probe-timeout -d 'How long the probe may take; then the outcome stays unknown [default: 30s]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l resend-within -d 'The target dedupes on the key for this long: until then an unknown outcome may be sent again' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l ttl -d 'Let the result expire this long after its end: the next arrival then runs the command [default: never]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l timeout -d 'How long the command may run, such as 30s: then SIGTERM to all that it started, and exit 124' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l kill-after -d 'How long after SIGTERM comes SIGKILL [default: 10s]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l stdin -d 'The command\'s standard input' -r -f -a "inherit\t'idem\'s own'
@@ -63,6 +70,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l bind-cwd -d 'Make the 
 complete -c idem -n "__fish_idem_using_subcommand run" -l external -d 'The write goes to a target of its own: a failure may come after it landed, and is held'
 complete -c idem -n "__fish_idem_using_subcommand run" -l keep-failure -d 'A failure of a local command is final too, and is replayed'
 complete -c idem -n "__fish_idem_using_subcommand run" -l rerun-if-interrupted -d 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
+complete -c idem -n "__fish_idem_using_subcommand run" -l marks -d 'The command says `idem mark sending` before it sends: without it nothing has landed'
 complete -c idem -n "__fish_idem_using_subcommand run" -l subst -d 'Replace {idem.key}, {idem.uuid}, {idem.short}, {idem.id} and {idem.attempt} in the command\'s arguments'
 complete -c idem -n "__fish_idem_using_subcommand run" -l no-wait -d 'Don\'t wait for a running owner: exit 120 at once'
 complete -c idem -n "__fish_idem_using_subcommand run" -l allow-command-change -d 'Answer for this key whatever its command line; for commands that carry a temporary file\'s name, say'
@@ -129,3 +137,20 @@ never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l force -d 'Resolve a running claim too, though its owner lives: its command is not stopped'
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l yes -d 'Don\'t ask'
 complete -c idem -n "__fish_idem_using_subcommand resolve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l who -d 'Only claims of this who' -r
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l conv -d 'Only claims of this conversation' -r
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l tool -d 'Only claims of this tool' -r
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe -d 'Ask with this shell command, instead of the one that was stored with the claim' -r
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe-timeout -d 'How long a probe may take [default: as stored with it, else 30s]' -r
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l all -d 'Every claim whose outcome is unknown'
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l json -d 'One JSON object a line'
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand mark" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand mark" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand mark" -s h -l help -d 'Print help (see more with \'--help\')'

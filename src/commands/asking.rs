@@ -71,7 +71,7 @@ impl Question<'_> {
         let became = judge_answer(told, self.owner != Liveness::Dead);
         let event = NewEvent { kind: EventKind::Probe, detail: Some(detail(told, &probed)) };
         let became = match became {
-            Some(ended) => self.record(store, ended, event, &probed)?,
+            Some(ended) => self.record(store, ended, &event, &probed)?,
             None => {
                 // A history that can't be written changes nothing of what is known.
                 let _ = store.leave(self.claim.id, &event, self.actor);
@@ -86,7 +86,7 @@ impl Question<'_> {
         &self,
         store: &mut dyn Store,
         ended: Ended,
-        event: NewEvent,
+        event: &NewEvent,
         probed: &Probed,
     ) -> Result<Option<Ended>, StoreError> {
         let kind = match ended.state {
@@ -105,7 +105,7 @@ impl Question<'_> {
         if store.transition(self.claim.id, &change)? {
             return Ok(Some(ended));
         }
-        let _ = store.leave(self.claim.id, &event, self.actor);
+        let _ = store.leave(self.claim.id, event, self.actor);
         Ok(None)
     }
 

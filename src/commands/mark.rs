@@ -22,13 +22,13 @@ pub(super) fn mark(global: &Global, args: &MarkArgs) -> anyhow::Result<u8> {
     let told = Global { store: std::env::var_os("IDEM_STORE").map(PathBuf::from), ..global.clone() };
     let store = SqliteStore::open_existing(&settings::store(&told)?)?;
     let Some(mut store) = store else {
-        return Err(refused(mark, format!("the store of claim {id} is gone")));
+        return Err(refused(mark, &format!("the store of claim {id} is gone")));
     };
     match store.mark(id, &token, mark, &settings::actor())? {
         Marked::Recorded => Ok(exit::DONE),
-        Marked::NotThisAttempt => Err(refused(mark, format!("this is not the command of claim {id}"))),
-        Marked::Over(state) => Err(refused(mark, format!("the attempt is over: claim {id} is {state} by now"))),
-        Marked::HasLanded => Err(refused(mark, format!("claim {id} is marked landed, and nothing undoes that"))),
+        Marked::NotThisAttempt => Err(refused(mark, &format!("this is not the command of claim {id}"))),
+        Marked::Over(state) => Err(refused(mark, &format!("the attempt is over: claim {id} is {state} by now"))),
+        Marked::HasLanded => Err(refused(mark, &format!("claim {id} is marked landed, and nothing undoes that"))),
     }
 }
 
@@ -49,7 +49,7 @@ fn enclosing() -> anyhow::Result<(ClaimId, String)> {
 }
 
 /// A refusal tells a careful command what not to do.
-fn refused(mark: Mark, why: String) -> anyhow::Error {
+fn refused(mark: Mark, why: &str) -> anyhow::Error {
     let hint = match mark {
         Mark::Sending => "do not send: nothing would know of it",
         Mark::Landed | Mark::NotLanded => "nothing was recorded",

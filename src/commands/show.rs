@@ -2,8 +2,8 @@
 
 use super::settle;
 use crate::cli::{Global, ShowArgs};
-use crate::domain::claim::{Claim, Stream};
-use crate::domain::store::Store;
+use crate::domain::claim::{Claim, ClaimId, Stream};
+use crate::domain::store::{Store, Which};
 use crate::view::envelope::{Envelope, Output, Story};
 use crate::view::story::{Facts, story};
 use crate::{exit, settings, ui};
@@ -15,31 +15,47 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
     let claim = settle::find(&mut store, &args.id)?;
     if args.stdout || args.stderr {
         let wanted = if args.stdout { Stream::Stdout } else { Stream::Stderr };
-        store.output(claim.id, &mut |stream, bytes| {
+        store.output(claim.id, Which::Result, &mut |stream, bytes| {
             if stream == wanted { ui::print_bytes(bytes) } else { Ok(()) }
         })??;
         return Ok(exit::DONE);
     }
-    let mut output = Output::default();
-    store.output(claim.id, &mut |stream, bytes| {
-        output.push(stream, bytes);
-        Ok(())
-    })??;
     let attempts = store.attempts(&claim.key)?;
     let events = store.events(&claim.key)?;
     if args.json {
         let envelope =
             |claim: &Claim, output| Envelope::of_claim(claim, format!("claim {} is {}", claim.id, claim.state), output);
         let told = Story {
-            claim: envelope(&claim, Some(output)),
+            claim: envelope(&claim, Some(output(&mut store, claim.id, Which::Result)?)),
+            owner: claim.owner.actor.clone(),
+            parent: claim.parent,
+            terms: (&claim).into(),
             events: events.iter().map(Into::into).collect(),
             attempts: attempts.iter().map(|attempt| envelope(attempt, None)).collect(),
         };
         ui::print(&told.line())?;
         return Ok(exit::DONE);
     }
-    let owner = settle::owner(&location, &claim)?;
-    let now = store.now()?.at;
-    ui::print(&story(&Facts { claim: &claim, attempts: &attempts, events: &events, output: &output, owner, now }))?;
+    let stated = output(&mut store, claim.id, Which::Stated)?;
+    let facts = Facts {
+        claim: &claim,
+        attempts: &attempts,
+        events: &events,
+        printed: &output(&mut store, claim.id, Which::Printed)?,
+        stated: Some(&stated).filter(|stated| !stated.stdout.is_empty()),
+        owner: settle::owner(&location, &claim)?,
+        first_start: store.first_start(&claim.key)?.map(|first| first.at),
+        now: store.now()?.at,
+    };
+    ui::print(&story(&facts))?;
     Ok(exit::DONE)
+}
+
+fn output(store: &mut dyn Store, id: ClaimId, which: Which) -> anyhow::Result<Output> {
+    let mut output = Output::default();
+    store.output(id, which, &mut |stream, bytes| {
+        output.push(stream, bytes);
+        Ok(())
+    })??;
+    Ok(output)
 }

@@ -172,6 +172,17 @@ pub enum ClaimRef {
     KeyPrefix(String),
 }
 
+/// Which output of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// What a replay gives: a stated result, where there is one.
+    Result,
+    /// What its command printed.
+    Printed,
+    /// The result that was stated in its place.
+    Stated,
+}
+
 /// A store of claims.
 pub trait Store {
     /// Returns the claim that holds the key. Reads only, and takes no lock that a writer could hold.
@@ -228,10 +239,11 @@ pub trait Store {
     /// Returns the events of all attempts of a key, oldest first, with arrivals up to date.
     fn events(&mut self, key: &Key) -> Result<Vec<Event>, StoreError>;
 
-    /// Hands the recorded output of an attempt to `visit`, in order, and stops where `visit` fails.
+    /// Hands the output of an attempt to `visit`, in order, and stops where `visit` fails.
     fn output(
         &mut self,
         id: ClaimId,
+        which: Which,
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError>;
 

@@ -1,11 +1,13 @@
 //! The JSON envelope (design §10, §12): the same names for `run --json`, `--status-file`, `show --json` and `list --json`.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::domain::claim::{Claim, Reason, Stream};
+use crate::domain::claim::{Claim, Mark, Reason, Stream};
 use crate::domain::event::Event;
 use crate::exit::Failure;
 
@@ -165,10 +167,47 @@ pub struct Story {
     /// The claim itself.
     #[serde(flatten)]
     pub claim: Envelope,
+    /// Who runs or ran it.
+    pub owner: String,
+    /// The claim whose command started it.
+    pub parent: Option<i64>,
+    /// What can make its outcome known, or lets it expire.
+    pub terms: TermsFields,
     /// Its key's events over all attempts, oldest first.
     pub events: Vec<EventFields>,
     /// Its key's attempts, oldest first.
     pub attempts: Vec<Envelope>,
+}
+
+/// The fields of what was given along with a claim. Durations are milliseconds.
+#[derive(Serialize, Debug)]
+pub struct TermsFields {
+    /// What its command has said of the write so far.
+    mark: Option<&'static str>,
+    marks: bool,
+    probe: Option<String>,
+    probe_folder: Option<String>,
+    probe_delay_ms: Option<u64>,
+    probe_timeout_ms: Option<u64>,
+    resend_within_ms: Option<u64>,
+    ttl_ms: Option<u64>,
+}
+
+impl From<&Claim> for TermsFields {
+    fn from(claim: &Claim) -> Self {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let probe = claim.means.probe.as_ref();
+        TermsFields {
+            mark: claim.mark.map(Mark::as_str),
+            marks: claim.means.marks,
+            probe: probe.map(|probe| probe.command.to_string_lossy().into_owned()),
+            probe_folder: probe.map(|probe| probe.folder.to_string_lossy().into_owned()),
+            probe_delay_ms: probe.map(|probe| millis(probe.delay)),
+            probe_timeout_ms: probe.map(|probe| millis(probe.timeout)),
+            resend_within_ms: claim.means.resend_within.map(millis),
+            ttl_ms: claim.means.ttl.map(millis),
+        }
+    }
 }
 
 /// An event's fields.

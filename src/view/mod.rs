@@ -2,6 +2,7 @@
 
 pub mod envelope;
 pub mod escape;
+pub mod history;
 pub mod story;
 pub mod table;
 pub mod words;

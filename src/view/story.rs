@@ -1,12 +1,17 @@
-//! The story of one call: what `idem show` tells a person who was woken up.
+//! The story of one call: what `idem show` tells a person who was woken up, to be read in ten seconds.
+//!
+//! In this order: how it stands, what was asked and by whom, what is known, the history of all attempts, what was
+//! printed, what to do now.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::envelope::Output;
 use super::escape::{escape, escape_lines};
+use super::history::history;
 use super::words;
 use crate::domain::arrival::Liveness;
-use crate::domain::claim::{Claim, State};
+use crate::domain::claim::{Claim, Effect, Mark, Reason, State};
 use crate::domain::event::Event;
 use crate::domain::timestamp::Timestamp;
 
@@ -23,9 +28,13 @@ pub struct Facts<'a> {
     /// All their events, oldest first.
     pub events: &'a [Event],
     /// What the claim's command printed.
-    pub output: &'a Output,
+    pub printed: &'a Output,
+    /// What later arrivals get in its place, where somebody stated another result.
+    pub stated: Option<&'a Output>,
     /// Whether its owner lives; asked only while it runs.
     pub owner: Option<Liveness>,
+    /// When the call's command was first started.
+    pub first_start: Option<Timestamp>,
     /// The store's clock.
     pub now: Timestamp,
 }
@@ -33,37 +42,108 @@ pub struct Facts<'a> {
 /// Returns the story.
 pub fn story(facts: &Facts<'_>) -> String {
     let claim = facts.claim;
-    let mut text = String::new();
+    let mut text = format!("claim {} is {}: {}\n\n", claim.id, claim.state, headline(facts));
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<9} {value}");
     };
-    let reason = claim.reason.map_or(String::new(), |reason| format!(" ({reason})"));
-    line("claim", &format!("{}, {}{reason}, outcome {}", claim.id, claim.state, claim.outcome));
-    line("call", &format!("{} / {} / {}", escape(&claim.who), escape(&claim.conv), escape(&claim.tool)));
+    line("asked", &format!("{} / {} / {}", escape(&claim.who), escape(&claim.conv), escape(&claim.tool)));
     line("params", &escape(&claim.params));
     line("command", &words::command(claim));
-    line("effect", claim.effect.as_str());
-    line("key", &claim.key.to_string());
+    line("effect", effect(claim));
     line("attempt", &format!("{} of {}", claim.attempt, facts.attempts.len()));
     line("claimed", &format!("{}, {} ago", claim.created_at, words::age(claim.created_at.age(facts.now))));
+    line("owner", &format!("{}{}", escape(&claim.owner.actor), owner(facts.owner)));
     if let Some(at) = claim.finished_at {
-        line("ended", &format!("{at}, {}", words::end_of(claim)));
+        line("ended", &format!("{at}, {} ago: {}", words::age(at.age(facts.now)), end(claim)));
+    }
+    line("outcome", &outcome(claim));
+    for (name, value) in means(facts) {
+        line(name, &value);
     }
     if claim.missing > 0 {
         line("output", &format!("{} bytes of it are missing from the record", claim.missing));
     }
-    line("owner", &format!("{}{}", escape(&claim.owner.actor), owner(facts.owner)));
+    line("key", &claim.key.to_string());
     let _ = writeln!(text, "\nhistory");
-    for event in facts.events {
-        let _ = writeln!(text, "  {}", event_line(event, facts.attempts.len() > 1));
+    for line in history(facts.events, facts.attempts) {
+        let _ = writeln!(text, "  {line}");
     }
-    for (name, bytes) in [("stdout", &facts.output.stdout), ("stderr", &facts.output.stderr)] {
-        text += &printed(name, bytes);
-    }
-    if let Some(now) = what_now(claim, facts.owner) {
+    text += &printed(facts);
+    if let Some(now) = what_now(facts) {
         let _ = write!(text, "\nwhat to do now\n  {now}\n");
     }
     text
+}
+
+/// How it stands, in a few words.
+fn headline(facts: &Facts<'_>) -> &'static str {
+    match (facts.claim.state, facts.owner) {
+        (State::Running, Some(Liveness::Alive) | None) => "its command runs",
+        (State::Running, Some(Liveness::Dead)) => "its owner is dead and has left no outcome",
+        (State::Running, Some(Liveness::Unprovable)) => "its owner can be proven neither alive nor dead",
+        (State::Completed, _) => "every repeat gets its result",
+        (State::Held, _) => "nobody knows whether it landed, and nothing runs until somebody does",
+        (State::Released, _) => "the next arrival runs the command",
+        (State::Cleared, _) => "a person has freed its key",
+        (State::Expired, _) => "its result has expired",
+    }
+}
+
+/// How it ended; where a result was stated, the exit code is that one's, and the history tells the command's own.
+fn end(claim: &Claim) -> String {
+    match (claim.state, claim.reason, claim.exit_code) {
+        (State::Completed, Some(Reason::Probe | Reason::Resolved), Some(code)) => format!("repeats exit with {code}"),
+        _ => format!("it {}", words::end_of(claim)),
+    }
+}
+
+fn effect(claim: &Claim) -> &'static str {
+    match claim.effect {
+        Effect::Local => "local: a failure means that nothing was written",
+        Effect::External => "external: a failure may come after the target took it",
+    }
+}
+
+fn outcome(claim: &Claim) -> String {
+    let reason = claim.reason.map_or(String::new(), |reason| format!(" (by: {reason})"));
+    let mark = match (claim.mark, claim.means.marks) {
+        (Some(Mark::Sending), _) => "; its command marked that it was sending",
+        (Some(Mark::Landed), _) => "; its command marked that it landed",
+        (Some(Mark::NotLanded), _) => "; its command marked that it did not land",
+        (None, true) => "; its command marks before it sends, and has not marked",
+        (None, false) => "",
+    };
+    format!("{}{reason}{mark}", claim.outcome)
+}
+
+/// What can make the outcome known, or lets it expire.
+fn means(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
+    let means = &facts.claim.means;
+    let mut lines = Vec::new();
+    if let Some(probe) = &means.probe {
+        let folder = probe.folder.to_string_lossy();
+        lines.push(("probe", format!("{}  (in {})", escape(&probe.command.to_string_lossy()), escape(&folder))));
+    }
+    if let (Some(window), Some(first)) = (means.resend_within, facts.first_start) {
+        let end = first.plus(window);
+        let open = if end > facts.now { "until" } else { "ended" };
+        lines.push(("resend", format!("the target is said to dedupe on the key for {}: {open} {end}", long(window))));
+    }
+    if let Some(ttl) = means.ttl {
+        let when = match (facts.claim.state, facts.claim.finished_at) {
+            (State::Completed, Some(at)) if at.plus(ttl) <= facts.now => {
+                format!(", that was {}: the next arrival runs the command", at.plus(ttl))
+            }
+            (State::Completed, Some(at)) => format!(", at {}", at.plus(ttl)),
+            _ => String::new(),
+        };
+        lines.push(("expires", format!("{} after its end{when}", long(ttl))));
+    }
+    lines
+}
+
+fn long(duration: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(duration)
 }
 
 fn owner(liveness: Option<Liveness>) -> &'static str {
@@ -75,13 +155,18 @@ fn owner(liveness: Option<Liveness>) -> &'static str {
     }
 }
 
-fn event_line(event: &Event, with_claim: bool) -> String {
-    let claim = if with_claim { format!("claim {}: ", event.claim) } else { String::new() };
-    let detail = event.detail.as_ref().map_or(String::new(), |detail| format!("  {}", escape(detail)));
-    format!("{}  {claim}{}  by {}{detail}", event.at, event.kind, escape(&event.actor))
+fn printed(facts: &Facts<'_>) -> String {
+    let mut text = String::new();
+    for (name, bytes) in [("stdout", &facts.printed.stdout), ("stderr", &facts.printed.stderr)] {
+        text += &stream(name, bytes);
+    }
+    if let Some(stated) = facts.stated {
+        text += &stream("repeats get this as stdout", &stated.stdout);
+    }
+    text
 }
 
-fn printed(name: &str, bytes: &[u8]) -> String {
+fn stream(name: &str, bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return format!("\n{name}: nothing\n");
     }
@@ -93,13 +178,22 @@ fn printed(name: &str, bytes: &[u8]) -> String {
     format!("\n{name}: {} bytes{cut}\n{}\n", bytes.len(), lines.join("\n"))
 }
 
-fn what_now(claim: &Claim, owner: Option<Liveness>) -> Option<String> {
-    let dead = matches!(owner, Some(Liveness::Dead | Liveness::Unprovable));
+fn what_now(facts: &Facts<'_>) -> Option<String> {
+    let claim = facts.claim;
+    let dead = matches!(facts.owner, Some(Liveness::Dead | Liveness::Unprovable));
+    let window_end = claim.means.resend_within.zip(facts.first_start).map(|(window, first)| first.plus(window));
     match claim.state {
-        State::Held => Some(words::how_to_resolve(claim.id)),
-        State::Running if dead => Some(words::how_to_resolve(claim.id)),
+        State::Held => Some(words::what_then(claim, window_end.filter(|end| *end > facts.now))),
+        State::Running if dead => Some(format!(
+            "the next arrival, or `idem reconcile {}`, judges it by its marks and its probe; or {}",
+            claim.id,
+            words::how_to_resolve(claim.id)
+        )),
         State::Running => Some("nothing: it is running".to_owned()),
         State::Released => Some("nothing: the next arrival runs the command".to_owned()),
-        State::Completed | State::Cleared | State::Expired => None,
+        State::Completed => {
+            Some(format!("nothing; `idem clear {}` frees its key, if the call is to run again", claim.id))
+        }
+        State::Cleared | State::Expired => None,
     }
 }

@@ -14,6 +14,7 @@ mod identity;
 mod inputs;
 mod json;
 mod limits;
+mod migration;
 mod mismatch;
 mod nested;
 mod outcomes;

@@ -231,7 +231,7 @@ fn a_daemon_of_a_killed_idem_still_counts_as_its_command() {
 fn recorded_as(pid: u32) -> (String, String) {
     let fields = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let start = fields.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19));
-    (format!("[{pid}]"), format!("start {},", start.unwrap_or("1")))
+    (format!("[{pid}]"), format!("start {}", start.unwrap_or("1")))
 }
 
 #[test]

@@ -104,10 +104,11 @@ fn a_program_whose_name_is_no_text_is_found_and_a_missing_one_is_reported() {
 }
 
 #[test]
-fn the_environment_has_the_nine_names_and_the_rest_as_it_was() {
+fn the_environment_has_the_ten_names_and_the_rest_as_it_was() {
     let env = TestEnv::new();
     // What an enclosing call has told is replaced, all of it.
-    let stale = ["KEY", "KEY_UUID", "KEY_SHORT", "CLAIM", "ATTEMPT", "TOOL"].map(|name| format!("IDEM_{name}"));
+    let stale =
+        ["KEY", "KEY_UUID", "KEY_SHORT", "CLAIM", "ATTEMPT", "TOOL", "TOKEN"].map(|name| format!("IDEM_{name}"));
     let mut call = env.run("t").command(["env"]);
     for name in &stale {
         call = call.var(name, "stale");
@@ -125,6 +126,7 @@ fn the_environment_has_the_nine_names_and_the_rest_as_it_was() {
         "IDEM_KEY_SHORT",
         "IDEM_KEY_UUID",
         "IDEM_STORE",
+        "IDEM_TOKEN",
         "IDEM_TOOL",
         "IDEM_WHO",
         "OWN",

@@ -13,7 +13,7 @@ use idem::domain::end::{End, EndTerms, Ended};
 use idem::domain::event::{EventKind, NewEvent};
 use idem::domain::key::Key;
 use idem::domain::store::{
-    ClaimRef, Claimed, Filter, Finish, Finished, Found, NewOutput, NewResult, Store, Transition,
+    ClaimRef, Claimed, Filter, Finish, Finished, Found, NewOutput, NewResult, Store, Transition, Which,
 };
 
 /// Makes empty stores, and opens one of them several times over.
@@ -184,9 +184,13 @@ pub(crate) fn claimed(store: &mut impl Store) -> ClaimId {
 }
 
 fn output(store: &mut impl Store, id: ClaimId) -> Vec<(Stream, Vec<u8>)> {
+    output_of(store, id, Which::Result)
+}
+
+fn output_of(store: &mut impl Store, id: ClaimId, which: Which) -> Vec<(Stream, Vec<u8>)> {
     let mut seen = Vec::new();
     store
-        .output(id, &mut |stream, bytes| {
+        .output(id, which, &mut |stream, bytes| {
             seen.push((stream, bytes.to_vec()));
             Ok(())
         })
@@ -343,7 +347,7 @@ pub(crate) fn output_keeps_its_order_and_its_bytes<S: Stores>() {
     assert!(seen.iter().map(|(stream, data)| (*stream, data.as_slice())).eq(wanted));
     // A visitor that fails ends the reading, and its error comes back.
     let mut visits = 0;
-    let result = store.output(id, &mut |_, _| {
+    let result = store.output(id, Which::Result, &mut |_, _| {
         visits += 1;
         Err(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
     });
@@ -427,6 +431,10 @@ pub(crate) fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {
         };
         assert_eq!(String::from_utf8(of(Stream::Stdout)).expect("text"), wanted);
         assert_eq!(String::from_utf8(of(Stream::Stderr)).expect("text"), stderr);
+        // What was printed is not lost by it, and not taken for what was stated.
+        let printed = [(Stream::Stdout, b"recorded".to_vec()), (Stream::Stderr, b"err".to_vec())];
+        assert_eq!(output_of(&mut store, id, Which::Printed), printed);
+        assert_eq!(!output_of(&mut store, id, Which::Stated).is_empty(), wanted == "stated");
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use super::Arrival;
 use crate::domain::claim::{Claim, Stream};
 use crate::domain::event::EventKind;
+use crate::domain::store::Which;
 use crate::exit::{self, Kind};
 use crate::process::Outlet;
 use crate::view::envelope::{Envelope, ErrorFields, Output};
@@ -81,7 +82,7 @@ impl Answer {
         arrival.ui.note(&words.message);
         let mut outlets = arrival.outlets(Outlet::patient);
         let mut output = arrival.wants_output.then(Output::default);
-        arrival.store.output(claim.id, &mut |stream, bytes| {
+        arrival.store.output(claim.id, Which::Result, &mut |stream, bytes| {
             pass(&mut outlets, stream, bytes);
             if let Some(output) = &mut output {
                 output.push(stream, bytes);

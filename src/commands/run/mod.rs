@@ -29,7 +29,7 @@ use crate::domain::claim::{Claim, ClaimId, CommandLine, Effect, InPlaceOf, Means
 use crate::domain::end::{Ended, by_marks};
 use crate::domain::event::EventKind;
 use crate::domain::moment::{is_over, is_within};
-use crate::domain::store::{Claimed, Store, Transition};
+use crate::domain::store::{Claimed, Store, Transition, Which};
 use crate::domain::timestamp::Timestamp;
 use crate::exit::{Failure, Kind, Of};
 use crate::liveness::{LockFile, ProbeLock};
@@ -525,7 +525,7 @@ impl Arrival<'_> {
             return None;
         }
         let mut output = Output::default();
-        let read = self.store.output(claim.id, &mut |stream, bytes| {
+        let read = self.store.output(claim.id, Which::Result, &mut |stream, bytes| {
             output.push(stream, bytes);
             Ok(())
         });

@@ -29,7 +29,7 @@ use crate::domain::event::{Event, EventKind, NewEvent};
 use crate::domain::key::Key;
 use crate::domain::moment::Moment;
 use crate::domain::store::{
-    ClaimRef, Claimed, Filter, Finish, Finished, Found, Listed, Marked, Store, StoreError, Transition,
+    ClaimRef, Claimed, Filter, Finish, Finished, Found, Listed, Marked, Store, StoreError, Transition, Which,
 };
 use crate::store::uptime::uptime;
 
@@ -237,9 +237,10 @@ impl Store for SqliteStore {
     fn output(
         &mut self,
         id: ClaimId,
+        which: Which,
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError> {
-        self.read(|conn| read::output(conn, id, visit))
+        self.read(|conn| read::output(conn, id, which, visit))
     }
 
     fn encloses(&mut self, ancestor: ClaimId, claim: ClaimId) -> Result<bool, StoreError> {

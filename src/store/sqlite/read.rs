@@ -9,7 +9,7 @@ use super::rows;
 use crate::domain::claim::{Claim, ClaimId, State, Stream};
 use crate::domain::event::Event;
 use crate::domain::key::Key;
-use crate::domain::store::{ClaimRef, Filter, Found, Listed};
+use crate::domain::store::{ClaimRef, Filter, Found, Listed, Which};
 
 /// Finds the claim that somebody named: by number, or the newest of the one key that a prefix fits.
 pub(super) fn find(conn: &Connection, named: &ClaimRef) -> rusqlite::Result<Found> {
@@ -92,17 +92,24 @@ pub(super) fn events(conn: &Connection, key: &Key) -> rusqlite::Result<Vec<Event
 /// How many chunks are read at once.
 const PIECE: i64 = 4;
 
-/// Hands an attempt's output to `visit`, chunk by chunk; stdout that a person stated stands in place of what was recorded.
+/// Hands an attempt's output to `visit`, chunk by chunk.
 ///
 /// Read in pieces, and none of them is open while `visit` works: its reader may be slow, and as long as a statement is
 /// open the write-ahead log can't start anew.
 pub(super) fn output(
     conn: &Connection,
     id: ClaimId,
+    which: Which,
     visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
 ) -> rusqlite::Result<io::Result<()>> {
-    let sql = "SELECT id, stream, data FROM output WHERE claim = ?1 AND id > ?2 AND stream > 0 ORDER BY id LIMIT ?3";
-    let mut statement = conn.prepare(sql)?;
+    let wanted = match which {
+        Which::Result => "stream > 0",
+        Which::Printed => "abs(stream) < 3",
+        Which::Stated => "stream = 3",
+    };
+    let sql =
+        format!("SELECT id, stream, data FROM output WHERE claim = ?1 AND id > ?2 AND {wanted} ORDER BY id LIMIT ?3");
+    let mut statement = conn.prepare(&sql)?;
     let mut last: i64 = 0;
     loop {
         let chunk = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
@@ -110,7 +117,7 @@ pub(super) fn output(
         let piece: Vec<(i64, i64, Vec<u8>)> = rows.collect::<rusqlite::Result<_>>()?;
         for (chunk, stream, data) in &piece {
             last = *chunk;
-            let stream = if *stream == 1 { Stream::Stdout } else { Stream::Stderr };
+            let stream = if stream.abs() == 2 { Stream::Stderr } else { Stream::Stdout };
             if let Err(error) = visit(stream, data) {
                 return Ok(Err(error));
             }

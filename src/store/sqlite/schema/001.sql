@@ -55,7 +55,7 @@ CREATE TABLE event (
 CREATE TABLE output (
   id     INTEGER PRIMARY KEY,
   claim  INTEGER NOT NULL,
-  stream INTEGER NOT NULL,                                      -- 1: stdout, 2: stderr, -1: stdout in whose place a person's stands
+  stream INTEGER NOT NULL,                                      -- 1: stdout, 2: stderr; 3: stated stdout, in whose place -1, -2 stand back
   data   BLOB    NOT NULL
 ) STRICT;
 CREATE INDEX output_claim ON output (claim);
