@@ -1,0 +1,98 @@
+//! What is known of a claim, for the judgement of an arrival: from its row, the operating system's locks and the clocks.
+
+use std::time::Duration;
+
+use super::Arrival;
+use crate::commands::settle::lock_failed;
+use crate::domain::arrival::{Holder, Liveness, Past, ProbeFacts};
+use crate::domain::claim::{Claim, Reason, State};
+use crate::domain::end::by_marks;
+use crate::domain::moment::{is_over, is_within};
+use crate::domain::timestamp::Timestamp;
+
+impl Arrival<'_> {
+    /// Gathers them, each where it can matter: a replay costs no look at a lock or a clock.
+    pub(super) fn facts(&mut self, claim: &Claim) -> anyhow::Result<Holder> {
+        let owner = self.owner(claim)?;
+        let encloses_arrival = claim.state == State::Running && owner == Liveness::Alive && self.is_under(claim)?;
+        Ok(Holder {
+            state: claim.state,
+            effect: claim.effect,
+            same_command: claim.command == self.command,
+            encloses_arrival,
+            owner,
+            by_marks: by_marks(claim.means.marks, claim.mark),
+            probe: self.probe_facts(claim)?,
+            in_window: claim.state == State::Held && self.in_window(claim)?,
+            is_over: self.is_over(claim)?,
+        })
+    }
+
+    /// Tells whether a claim's owner lives. One that has recorded an end doesn't; one that was lost may.
+    pub(super) fn owner(&mut self, claim: &Claim) -> anyhow::Result<Liveness> {
+        let unended =
+            claim.state == State::Running || (claim.state == State::Held && claim.reason == Some(Reason::OwnerLost));
+        if !unended {
+            return Ok(Liveness::Dead);
+        }
+        let location = self.location.clone();
+        Ok(self.locks()?.test(claim.lock).map_err(|error| lock_failed(&location, &error))?)
+    }
+
+    fn probe_facts(&mut self, claim: &Claim) -> anyhow::Result<ProbeFacts> {
+        if claim.state != State::Held {
+            return Ok(ProbeFacts::default());
+        }
+        let location = self.location.clone();
+        let running = self.locks()?.is_probed(claim.lock).map_err(|error| lock_failed(&location, &error))?;
+        let answered = self.asked.as_ref().is_some_and(|(asked, _)| *asked == claim.id);
+        Ok(ProbeFacts { stored: claim.means.probe.is_some(), running, answered })
+    }
+
+    /// Returns for how long after the key's first start an unknown outcome may be sent again: as this arrival states, or
+    /// as was stated with the claim, where that is shorter.
+    pub(super) fn window(&self, claim: &Claim) -> Option<Duration> {
+        let own = self.means.resend_within?;
+        Some(claim.means.resend_within.map_or(own, |stored| own.min(stored)))
+    }
+
+    fn in_window(&mut self, claim: &Claim) -> anyhow::Result<bool> {
+        let Some(window) = self.window(claim) else { return Ok(false) };
+        let now = self.store.now()?;
+        Ok(self.store.first_start(&claim.key)?.is_some_and(|first| is_within(window, &first, &now)))
+    }
+
+    /// Returns until when an unknown outcome may be sent again, as far as the clock goes; `None` where it may not.
+    pub(super) fn window_end(&mut self, claim: &Claim) -> Option<Timestamp> {
+        let window = self.window(claim).filter(|_| claim.state == State::Held)?;
+        let first = self.store.first_start(&claim.key).ok().flatten()?;
+        let open = is_within(window, &first, &self.store.now().ok()?);
+        open.then(|| first.at.plus(window))
+    }
+
+    fn is_over(&mut self, claim: &Claim) -> anyhow::Result<bool> {
+        let (Some(ttl), Some(ended)) = (claim.means.ttl, claim.finished_at) else { return Ok(false) };
+        Ok(claim.state == State::Completed && is_over(ttl, &claim.claimed(), ended, &self.store.now()?))
+    }
+
+    /// Returns how this arrival's own probe of a claim ended.
+    pub(super) fn probe_of(&self, claim: &Claim) -> Option<&str> {
+        let (asked, how) = self.asked.as_ref()?;
+        how.as_deref().filter(|_| *asked == claim.id)
+    }
+
+    /// Tells whether the command of a running claim started this arrival, directly or through steps.
+    fn is_under(&mut self, claim: &Claim) -> anyhow::Result<bool> {
+        if let Some(enclosing) = self.enclosing
+            && self.store.encloses(claim.id, enclosing)?
+        {
+            return Ok(true);
+        }
+        Ok(self.locks()?.runs_under(claim.lock))
+    }
+}
+
+/// Returns what has become of an attempt that was waited for.
+pub(super) fn past(claim: &Claim) -> Past {
+    Past { reason: claim.reason, outcome: claim.outcome, has_end: claim.exit_status().is_some() }
+}

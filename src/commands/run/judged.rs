@@ -1,0 +1,239 @@
+//! The way of an arrival to its answer: judged by the claim that holds its key, it does what the verdict says, until there is
+//! an answer (design §5).
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+
+use super::facts::past;
+use super::own::Owned;
+use super::{Answer, Arrival, own};
+use crate::commands::asking::Question;
+use crate::commands::settle::{self, lock_failed};
+use crate::domain::arrival::{Verdict, after_wait, judge};
+use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Reason, State};
+use crate::domain::end::Ended;
+use crate::domain::event::EventKind;
+use crate::domain::store::{Claimed, Transition};
+use crate::liveness::ProbeLock;
+use crate::process::signals::Signals;
+use crate::settings;
+
+/// What an arrival does next.
+enum Next {
+    /// It is answered.
+    Answer(Box<Answer>),
+    /// It looks who holds the key.
+    Look,
+    /// It is judged by the claim that holds the key.
+    Meet(Box<Claim>),
+    /// It is judged by what has become of an attempt that it waited for or was there for.
+    Past(Box<Claim>),
+}
+
+impl Arrival<'_> {
+    /// Judges the arrival by the claim that holds the key, until there is an answer.
+    ///
+    /// Every round either answers or has seen the claim change: a change of state that this arrival makes is compared with
+    /// the state that it was judged by, and where another was faster, the row is read and judged anew.
+    pub(super) fn settle(&mut self) -> anyhow::Result<Answer> {
+        let mut next = Next::Look;
+        loop {
+            next = match next {
+                Next::Answer(answer) => return Ok(*answer),
+                Next::Look => match self.store.holder(&self.call.key)? {
+                    Some(claim) => self.meet(&claim)?,
+                    None => self.own(None)?,
+                },
+                Next::Meet(claim) => self.meet(&claim)?,
+                Next::Past(claim) => self.judge_past(&claim)?,
+            };
+        }
+    }
+
+    fn meet(&mut self, claim: &Claim) -> anyhow::Result<Next> {
+        self.saw(claim);
+        let facts = self.facts(claim)?;
+        self.act_on(judge(&facts, &self.terms), claim, false)
+    }
+
+    /// Judges by what has become of an attempt that this arrival waited for, or was there for.
+    fn judge_past(&mut self, ended: &Claim) -> anyhow::Result<Next> {
+        self.saw(ended);
+        let facts = self.facts(ended)?;
+        if !facts.same_command && !self.terms.allow_command_change && !ended.state.holds_key() {
+            // The end of another command is no answer, and history mismatches with nothing (§12).
+            return Ok(Next::Look);
+        }
+        match after_wait(&facts, &past(ended), &self.terms) {
+            // It lives on: somebody else's shared lock was in the way for a moment.
+            Verdict::Wait => Ok(Next::Look),
+            verdict => self.act_on(verdict, ended, true),
+        }
+    }
+
+    /// Does what a verdict says. `past`: whether the claim is an attempt that this arrival waited for.
+    fn act_on(&mut self, verdict: Verdict, claim: &Claim, past: bool) -> anyhow::Result<Next> {
+        let answer = |answer| Ok(Next::Answer(Box::new(answer)));
+        match verdict {
+            Verdict::Claim => Ok(Next::Look),
+            Verdict::Replay => answer(Answer::replay(self, claim)?),
+            Verdict::Held => answer(Answer::held(self, claim)),
+            Verdict::Mismatch => answer(Answer::mismatch(self, claim)),
+            Verdict::InsideItself => answer(Answer::inside_itself(self, claim)),
+            Verdict::Busy => answer(Answer::busy(self, claim, false)),
+            Verdict::Wait => self.wait_for(claim),
+            Verdict::WaitForProbe => self.wait_for_probe(claim, past),
+            Verdict::Probe => self.probe(claim),
+            Verdict::Hold(reason) => self.hold(claim, reason),
+            Verdict::Conclude(ended) => {
+                self.store.transition(claim.id, &settle::concluded(claim, ended, &self.actor))?;
+                Ok(Next::Look)
+            }
+            Verdict::Expire => {
+                let to = Ended { state: State::Expired, outcome: claim.outcome, reason: Reason::Expired };
+                let change = Transition::of(claim, to, self.actor.clone()).event(EventKind::Expired, None);
+                self.store.transition(claim.id, &change)?;
+                Ok(Next::Look)
+            }
+            Verdict::RunAgain(reason) => {
+                let within = if reason == Reason::Resent { self.window(claim) } else { None };
+                self.own(Some(InPlaceOf { claim: claim.id, from: claim.state, mark: claim.mark, reason, within }))
+            }
+        }
+    }
+
+    /// Holds a claim whose owner is gone and has left no outcome.
+    fn hold(&mut self, claim: &Claim, reason: Reason) -> anyhow::Result<Next> {
+        match self.store.transition(claim.id, &settle::held(claim, reason, &self.actor)) {
+            Ok(_) => Ok(Next::Look),
+            // A full disk, say. That the owner is gone is a fact all the same, and the answer to it is known.
+            Err(_) => {
+                let held = Claim { state: State::Held, reason: Some(reason), ..claim.clone() };
+                Ok(Next::Answer(Box::new(Answer::held(self, &held))))
+            }
+        }
+    }
+
+    /// Takes the liveness lock, then tries to insert the claim, in place of another one where that is borne; as the owner,
+    /// it runs the command.
+    ///
+    /// In this order: whoever sees the row can test the lock. The other way round, an arrival between the insert and the
+    /// lock would see a running row with a free lock, and take a living owner for a dead one.
+    fn own(&mut self, in_place_of: Option<InPlaceOf>) -> anyhow::Result<Next> {
+        let seen = match self.seen {
+            Some(seen) => seen,
+            None => self.store.newest()?,
+        };
+        // From now on this arrival is there: of an attempt that begins later and ends before the insert below it is told.
+        self.seen = Some(seen);
+        let owner = settings::owner();
+        let location = self.location.clone();
+        let failed = |error: io::Error| lock_failed(&location, &error);
+        let lock = self.locks()?.take().map_err(failed)?;
+        // From here on a signal doesn't end this process: it would leave a claim behind that nobody knows to be empty.
+        let signals = Signals::install().context("the signal handlers can't be installed")?;
+        let new = NewClaim {
+            key: self.call.key,
+            who: self.call.who.clone(),
+            conv: self.call.conv.clone(),
+            tool: self.call.tool.clone(),
+            params: self.call.params.clone(),
+            bound: self.call.bound.clone(),
+            effect: self.terms.effect,
+            command: self.command.clone(),
+            parent: self.enclosing,
+            seen,
+            lock: lock.place(),
+            owner,
+            means: self.means.clone(),
+            in_place_of,
+        };
+        let (taken, past) = match self.store.claim(&new)? {
+            Claimed::Inserted { id, attempt, .. } => {
+                let answer = own::run(self, Owned { id, attempt, lock, signals })?;
+                return Ok(Next::Answer(Box::new(answer)));
+            }
+            Claimed::Taken(claim) => (claim, false),
+            Claimed::Missed(claim) => (claim, true),
+        };
+        lock.release().map_err(failed)?;
+        Ok(if past { Next::Past(taken) } else { Next::Meet(taken) })
+    }
+
+    /// Waits for the owner of a running claim, to be judged by what has become of that very attempt.
+    fn wait_for(&mut self, claim: &Claim) -> anyhow::Result<Next> {
+        let limit = self.time_left();
+        let location = self.location.clone();
+        let waited = self.locks()?.wait(claim.lock, limit).map_err(|error| lock_failed(&location, &error))?;
+        if !waited {
+            return Ok(Next::Answer(Box::new(Answer::busy(self, claim, true))));
+        }
+        Ok(self.store.get(claim.id)?.map_or(Next::Look, |ended| Next::Past(Box::new(ended))))
+    }
+
+    /// Waits for somebody else's probe of a held claim, and takes its answer.
+    fn wait_for_probe(&mut self, claim: &Claim, past: bool) -> anyhow::Result<Next> {
+        let limit = self.time_left();
+        let location = self.location.clone();
+        let waited = self.locks()?.wait_for_probe(claim.lock, limit).map_err(|error| lock_failed(&location, &error))?;
+        if !waited {
+            return Ok(Next::Answer(Box::new(Answer::held(self, claim))));
+        }
+        self.asked = Some((claim.id, None));
+        match self.store.get(claim.id)? {
+            Some(told) if past => Ok(Next::Past(Box::new(told))),
+            _ => Ok(Next::Look),
+        }
+    }
+
+    /// Asks the target about a held claim, unless somebody else does.
+    fn probe(&mut self, claim: &Claim) -> anyhow::Result<Next> {
+        let right = ProbeLock::take(&self.location.lock_path(), claim.lock);
+        let Some(right) = right.map_err(|error| lock_failed(&self.location, &error))? else {
+            return Ok(Next::Look);
+        };
+        // Somebody who has just had an answer may have let go since the row was read.
+        let now = self.store.get(claim.id)?;
+        let Some(claim) = now.filter(|now| now.state == State::Held && now.mark == claim.mark) else {
+            return Ok(Next::Look);
+        };
+        let Some(probe) = self.means.probe.clone().or_else(|| claim.means.probe.clone()) else {
+            return Ok(Next::Look);
+        };
+        let owner = self.owner(&claim)?;
+        let signals = Signals::install().context("the signal handlers can't be installed")?;
+        let question = Question { claim: &claim, probe: &probe, owner, location: &self.location, actor: &self.actor };
+        let asked = question.ask(self.store.as_mut(), &signals)?;
+        drop(right);
+        self.asked = Some((claim.id, Some(asked.how)));
+        let told_to_end = signals.take_pending();
+        drop(signals);
+        match (told_to_end, asked.became) {
+            // It was to end, whatever the probe made of the signal: nothing is started any more.
+            (Some(signal), Some(ended)) if ended.state == State::Released => {
+                let claim = self.store.get(claim.id)?.unwrap_or(claim);
+                Ok(Next::Answer(Box::new(Answer::stopped(self, &claim, signal))))
+            }
+            (Some(_), None) => {
+                let claim = self.store.get(claim.id)?.unwrap_or(claim);
+                Ok(if claim.state == State::Held {
+                    Next::Answer(Box::new(Answer::held(self, &claim)))
+                } else {
+                    Next::Look
+                })
+            }
+            _ => Ok(Next::Look),
+        }
+    }
+
+    /// Returns how much of `--wait` is left.
+    fn time_left(&self) -> Option<Duration> {
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+    }
+
+    fn saw(&mut self, claim: &Claim) {
+        self.seen = self.seen.max(Some(claim.id));
+    }
+}
