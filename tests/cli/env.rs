@@ -132,4 +132,23 @@ impl TestEnv {
         let events = shown["events"].as_array().unwrap_or_else(|| panic!("no events in {shown}"));
         events.iter().map(|event| event["kind"].as_str().expect("a kind of event").to_owned()).collect()
     }
+
+    /// What a claim's events of one kind tell, oldest first.
+    pub(crate) fn event_details(&self, id: &str, kind: &str) -> Vec<Value> {
+        let shown = self.shown(id);
+        let events = shown["events"].as_array().unwrap_or_else(|| panic!("no events in {shown}"));
+        events.iter().filter(|event| event["kind"] == kind).map(|event| event["detail"].clone()).collect()
+    }
+
+    /// How many lines a file in the work folder has: how often something wrote one.
+    pub(crate) fn lines_in(&self, name: &str) -> usize {
+        self.text_of(name).lines().count()
+    }
+
+    /// Waits until this is the output that is recorded of a claim.
+    pub(crate) fn wait_for_record(&self, id: &str, output: &str) {
+        wait_for(&format!("{output:?} in the record of claim {id}"), || {
+            (self.idem(["show", id, "--stdout"]).answer().stdout() == output.as_bytes()).then_some(())
+        });
+    }
 }

@@ -11,7 +11,7 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
 use super::facts::written_pid;
-use super::{Answer, TestEnv, is_alive, wait_for};
+use super::{Answer, TestEnv, become_free, is_alive, wait_for};
 
 /// A command line of `idem` in the making.
 #[must_use]
@@ -215,6 +215,15 @@ impl Running {
         self.signal(Signal::SIGKILL);
         self.child.wait().expect("the end of idem");
         self.ended = Some(ExitStatus::default());
+    }
+
+    /// `kill -9` of idem and of its command, and waits until both are gone.
+    #[track_caller]
+    pub(crate) fn kill_9_with_command(self) {
+        let command = self.command();
+        self.kill_9();
+        signal::kill(Pid::from_raw(command), Signal::SIGKILL).expect("the command still lives");
+        become_free(command);
     }
 
     /// Waits for its end.
