@@ -240,3 +240,70 @@ fn an_attempt_after_not_landed_is_as_alive_as_any_other() {
     waiter.answer().exits(0).prints("done\n").is_a_replay();
     assert_eq!(env.runs(), 2);
 }
+
+const IDEM: &str = env!("CARGO_BIN_EXE_idem");
+
+#[test]
+fn a_probe_that_runs_the_call_it_is_asked_about_is_an_error_and_no_deadlock() {
+    let env = TestEnv::new();
+    let script = "exit 7";
+    let inner = format!("{IDEM} run --who agent --conv c1 --tool pay --external -- sh -c '{script}'; echo $? >> inner");
+    let probe = ["--probe-timeout", "10m", "--probe", &format!("{inner}; exit 2")];
+    let call = || env.run("pay").external().args(probe).script(script);
+    call().answer().exits(7);
+    call().answer().exits(121);
+    let inner = env.text_of("inner");
+    assert!(inner.lines().count() == 2 && inner.lines().all(|code| code == "121" || code == "125"), "{inner}");
+    assert_eq!(env.states(), ["held"]);
+}
+
+#[test]
+fn a_probe_that_reconciles_the_claim_it_is_asked_about_is_no_deadlock_either() {
+    let env = TestEnv::new();
+    let probe = format!("{IDEM} reconcile $IDEM_CLAIM --probe 'exit 2' > /dev/null; echo $? >> inner; exit 2");
+    pay(&env, &["--probe-timeout", "10m", "--probe", &probe]).answer().exits(7);
+    assert_eq!(env.text_of("inner"), "1\n");
+    assert_eq!(env.states(), ["held"]);
+}
+
+#[test]
+fn a_probe_marks_nothing() {
+    let env = TestEnv::new();
+    let probe = format!("{IDEM} mark landed; echo $? >> marked; exit 2");
+    pay(&env, &["--probe", &probe]).answer().exits(7);
+    pay(&env, &[]).answer().exits(121);
+    let marked = env.text_of("marked");
+    assert!(marked.lines().count() == 2 && marked.lines().all(|code| code == "1" || code == "2"), "{marked}");
+    assert!(env.event_details("1", "mark").is_empty());
+}
+
+#[test]
+fn what_a_probe_leaves_behind_keeps_nobody_from_asking_again() {
+    let env = TestEnv::new();
+    let _gate = Gate::new(&env, "gate");
+    let daemon = "setsid sh -c 'echo $$ > daemon; read _ < gate' < /dev/null > /dev/null 2>&1 & \
+                  until [ -s daemon ]; do :; done; echo probe >> probes; exit 2";
+    pay(&env, &["--probe", daemon]).answer().exits(7);
+    assert!(is_alive(env.pid_in("daemon")), "the daemon lives on");
+    pay(&env, &["--no-wait", "--probe", daemon]).answer().exits(121);
+    assert_eq!(env.lines_in("probes"), 2);
+    pay(&env, &["--no-wait", "--probe", "echo found"]).answer().exits(0).prints("found\n").is_a_replay();
+}
+
+#[test]
+fn a_signal_to_an_arrival_that_waits_for_an_answer_ends_that_one_alone() {
+    let env = TestEnv::new();
+    let asked = Gate::new(&env, "asked");
+    held(&env);
+    let probe = at_the_gate(0);
+    let first = pay(&env, &["--probe", &probe]).start();
+    first.command();
+    let waiter = pay(&env, &["--probe", &probe]).start();
+    env.wait_for_waiters(1);
+    waiter.signal(Signal::SIGTERM);
+    let ended = waiter.answer();
+    assert!(matches!(ended.code(), None | Some(143)), "the signal ended it\n{ended}");
+    asked.open();
+    first.answer().exits(0).prints("receipt\n").is_a_replay();
+    assert_eq!((env.lines_in("probes"), env.runs()), (1, 1));
+}

@@ -291,3 +291,14 @@ fn who_arrives_while_a_person_asks_waits_for_the_answer() {
     arrival.answer().exits(0).prints("mine\n").is_a_replay();
     assert_eq!(env.text_of("probes"), "");
 }
+
+#[test]
+fn control_characters_of_a_call_and_of_its_probe_are_shown_and_not_sent() {
+    let env = TestEnv::new();
+    let probe = "printf '\\033]0;owned\\007'; printf '\\033[2J' >&2; exit 2";
+    env.run("t\u{1b}]0;owned\u{7}").external().args(["--probe", probe]).script("exit 7").answer().exits(7);
+    for line in [&["reconcile", "--all"][..], &["show", "1"]] {
+        let answer = env.idem(line.iter().copied()).answer();
+        assert!(!answer.stdout().contains(&0x1b) && !answer.stderr().contains(&0x1b), "{answer}");
+    }
+}

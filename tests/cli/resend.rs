@@ -207,6 +207,18 @@ fn what_a_dead_owner_left_may_be_sent_again_too() {
     call(&[]).answer().exits(121).says("interrupted");
     call(&WITHIN).answer().exits(0).prints("ok\n").is_a_first_run();
     assert_eq!(env.runs(), 2);
+    assert_eq!(env.states(), ["released", "completed"]);
+}
+
+#[test]
+fn who_finds_the_dead_owner_may_send_again_at_once() {
+    let env = TestEnv::new();
+    let _gate = Gate::new(&env, "gate");
+    let script = "[ $IDEM_ATTEMPT = 1 ] || { echo ok; exit 0; }; echo $$ > pid; read _ < gate";
+    let call = || env.run("pay").external().args(WITHIN).counting(script);
+    call().start().kill_9_with_command();
+    call().answer().exits(0).prints("ok\n").is_a_first_run();
+    assert_eq!(env.rows("SELECT state, reason FROM claim WHERE id = 1"), ["released|resent"]);
 }
 
 #[test]
