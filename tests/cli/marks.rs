@@ -30,8 +30,10 @@ fn every_mark_before(env: &TestEnv, options: &[&str], end: &str, code: i32) {
         call.counting(&format!("{}; echo out; echo err >&2; {end}", mark(word)))
     };
     let owners: Vec<Running> = EXTERNAL.iter().map(|(word, marks, _)| call(word, *marks).start()).collect();
-    for (owner, (word, marks, expected)) in owners.into_iter().zip(EXTERNAL) {
+    for owner in owners {
         owner.answer().exits(code).prints("out\n").says("err\n").is_a_first_run();
+    }
+    for (word, marks, expected) in EXTERNAL {
         let row = format!("SELECT state, reason = 'marks', outcome FROM claim WHERE tool = '{word}-{marks}'");
         assert_eq!(env.rows(&row), [expected], "{word}, --marks: {marks}");
         let runs = env.runs();
@@ -274,18 +276,25 @@ fn outside_of_a_command_a_mark_is_wrong_usage() {
     let env = TestEnv::new();
     env.idem(["mark", "landed"]).answer().exits(2).prints("").says("idem: ");
     env.run("t").script("exit 3").answer().exits(3);
-    let (store, token) = (env.store().into_os_string(), "0123456789abcdef");
-    for (claim, token) in
-        [("one", token), ("", token), ("-1", token), ("1", ""), ("1", "short"), ("1", "0123456789abcdeX")]
-    {
-        let call = env.idem(["mark", "landed"]).var("IDEM_STORE", store.clone());
-        call.var("IDEM_CLAIM", claim).var("IDEM_TOKEN", token).answer().exits(2).prints("").says("idem: ");
+    for claim in ["one", "", "1x"] {
+        let call = env.idem(["mark", "landed"]).var("IDEM_STORE", env.store()).var("IDEM_CLAIM", claim);
+        call.var("IDEM_TOKEN", "0123456789abcdef").answer().exits(2).prints("").says("idem: ");
     }
     for missing in ["IDEM_CLAIM", "IDEM_TOKEN"] {
         let script = format!("unset {missing}; {IDEM} mark landed; echo $?");
         env.run(missing).script(&script).answer().exits(0).prints("2\n").says("idem: ");
     }
     assert_eq!(env.rows("SELECT state, count(*) FROM claim GROUP BY 1"), ["completed|2", "released|1"]);
+}
+
+#[test]
+fn a_number_or_a_token_that_can_be_none_is_wrong_usage_too() {
+    let env = TestEnv::new();
+    env.run("t").script("exit 3").answer().exits(3);
+    for (claim, token) in [("-1", "0123456789abcdef"), ("1", "short"), ("1", "0123456789abcdeX")] {
+        let call = env.idem(["mark", "landed"]).var("IDEM_STORE", env.store()).var("IDEM_CLAIM", claim);
+        call.var("IDEM_TOKEN", token).answer().exits(2).prints("").says("idem: ");
+    }
 }
 
 #[test]
@@ -342,7 +351,25 @@ fn a_mark_comes_too_late_once_a_person_has_decided() {
     env.idem(["resolve", "1", "not-landed", "--force"]).answer().exits(0);
     gate.open();
     owner.answer().prints("1\n");
-    assert_eq!(env.rows("SELECT state, outcome FROM claim"), ["released|not-landed"]);
+    assert_eq!(env.states(), ["released"]);
+    assert!(env.event_details("1", "mark").is_empty());
+}
+
+#[test]
+fn an_owner_that_was_thought_lost_can_still_say_that_it_landed() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let script = format!("echo $$ > pid; read _ < gate; {}; echo made; exit 7", mark("landed"));
+    let call = || env.run("pay").external().counting(&script);
+    let owner = call().start();
+    owner.command();
+    std::fs::remove_file(env.beside_store("-lock")).expect("a lock file that somebody tidies away");
+    call().args(["--no-wait"]).answer().exits(121);
+    assert_eq!(env.rows("SELECT state, reason FROM claim"), ["held|owner-lost"]);
+    gate.open();
+    owner.answer().exits(7).prints("made\n");
+    call().answer().exits(7).prints("made\n").is_a_replay();
+    assert_eq!(env.runs(), 1);
 }
 
 #[test]

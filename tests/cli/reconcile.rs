@@ -259,11 +259,12 @@ fn nothing_that_matches_is_1() {
 fn wrong_usage_is_2_and_asks_nobody() {
     let env = TestEnv::new();
     held(&env, &["landed"]);
-    let lines: [&[&str]; 7] = [
+    let lines: [&[&str]; 8] = [
         &[],
         &["--json"],
         &["--probe", "true"],
         &["not-an-id"],
+        &["1", "--all"],
         &["1", "--probe", ""],
         &["1", "--probe-timeout", "0s"],
         &["1", "--probe-timeout", "soon"],

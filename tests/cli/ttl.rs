@@ -71,7 +71,7 @@ fn what_has_expired_is_history_that_is_kept() {
 fn who_waited_for_the_attempt_gets_its_result_however_short_its_time() {
     let env = TestEnv::new();
     let gate = Gate::new(&env, "gate");
-    let call = || env.run("t").args(["--ttl", "1ns"]).counting("echo $$ > pid; read _ < gate; echo $IDEM_ATTEMPT");
+    let call = || env.run("t").args(AT_ONCE).counting("echo $$ > pid; read _ < gate; echo $IDEM_ATTEMPT");
     let owner = call().start();
     owner.command();
     let waiters: Vec<Running> = (0..5).map(|_| call().start()).collect();
