@@ -139,6 +139,23 @@ fn who_comes_while_the_end_is_asked_about_waits_for_the_answer() {
     assert_eq!((env.lines_in("probes"), env.runs()), (1, 1));
 }
 
+#[test]
+fn who_came_while_the_end_was_asked_about_gets_that_failure_when_it_did_not_land() {
+    let env = TestEnv::new();
+    let asked = Gate::new(&env, "asked");
+    let probe = at_the_gate(1);
+    let owner = pay(&env, &["--probe", &probe]).start();
+    owner.command();
+    let waiters: Vec<Running> = (0..3).map(|_| pay(&env, &["--probe", &probe]).start()).collect();
+    env.wait_for_waiters(3);
+    asked.open();
+    owner.answer().exits(7).prints("sent 1\n").is_a_first_run();
+    for waiter in waiters {
+        waiter.answer().exits(7).prints("sent 1\n").is_a_replay();
+    }
+    assert_eq!(env.runs(), 1, "only an arrival that comes after a release runs the command anew");
+}
+
 /// A probe that notes each TERM and goes on until the test writes `stop`.
 const DEAF: &str = "trap 'echo told >> told' TERM; echo $$ > pid; \
                     while [ -e pid ] && ! [ -e stop ]; do sleep 0.02; done; exit 1";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use crate::env::{Call, Gate, Running, TestEnv};
+use crate::env::{Call, Gate, Running, TestEnv, wait_for};
 
 /// An external call that ends unclear on each attempt up to this one, and notes its key and attempt.
 fn pay_until<'a>(env: &'a TestEnv, clear_from: u32, options: &[&str]) -> Call<'a> {
@@ -195,6 +195,40 @@ fn those_who_waited_for_an_attempt_that_ended_unclear_do_not_send_again() {
         waiter.answer().exits(121).prints("");
     }
     assert_eq!(env.runs(), 1);
+}
+
+#[test]
+fn who_was_there_before_it_was_sent_again_does_not_send_it_once_more() {
+    let env = TestEnv::new();
+    let call = || pay_until(&env, 9, &WITHIN);
+    call().answer().exits(7);
+    // It has found the claim held, may send again, and stops before it does. (With -D the process itself stays idem.)
+    let stopped = "inject=pipe2:signal=SIGSTOP:when=1";
+    let late = call().under(["strace", "-D", "-qq", "-o", "trace", "-e", stopped]).start();
+    wait_for("the late one stops", || env.text_of("trace").contains("SIGSTOP").then_some(()));
+    call().answer().exits(7).is_a_first_run();
+    late.signal(Signal::SIGCONT);
+    late.answer().exits(121).prints("");
+    assert_eq!(env.runs(), 2, "fifty waiters never turn into fifty runs");
+}
+
+#[test]
+fn ten_arrivals_that_may_send_again_what_ends_unclear_again_send_once() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let script = "[ $IDEM_ATTEMPT = 1 ] || { echo $$ > pid; read _ < gate; }; exit 7";
+    let call = || env.run("pay").external().args(WITHIN).counting(script);
+    call().answer().exits(7);
+    let first = call().start();
+    first.command();
+    let waiters: Vec<Running> = (0..9).map(|_| call().start()).collect();
+    env.wait_for_waiters(9);
+    gate.open();
+    first.answer().exits(7);
+    for waiter in waiters {
+        waiter.answer().exits(121).prints("");
+    }
+    assert_eq!(env.runs(), 2);
 }
 
 #[test]

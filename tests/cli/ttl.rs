@@ -1,6 +1,8 @@
 //! `--ttl`: a completed claim lets its key go after a while, and stays as history.
 
-use crate::env::{Call, Gate, Running, TestEnv};
+use nix::sys::signal::Signal;
+
+use crate::env::{Call, Gate, Running, TestEnv, wait_for};
 
 /// A call that prints which attempt it is.
 fn call<'a>(env: &'a TestEnv, options: &[&str]) -> Call<'a> {
@@ -83,6 +85,22 @@ fn who_waited_for_the_attempt_gets_its_result_however_short_its_time() {
     }
     assert_eq!(env.runs(), 1);
     call().answer().exits(0).prints("2\n").is_a_first_run();
+}
+
+#[test]
+fn who_was_there_before_an_attempt_gets_its_result_however_short_its_time() {
+    let env = TestEnv::new();
+    for attempt in ["1\n", "2\n"] {
+        // It has looked and found nothing that holds the key, and stops before its claim.
+        let stopped = "inject=pipe2:signal=SIGSTOP:when=1";
+        let late = call(&env, &AT_ONCE).under(["strace", "-D", "-qq", "-o", "trace", "-e", stopped]).start();
+        wait_for("the late one stops", || env.text_of("trace").contains("SIGSTOP").then_some(()));
+        call(&env, &AT_ONCE).answer().exits(0).prints(attempt).is_a_first_run();
+        late.signal(Signal::SIGCONT);
+        late.answer().exits(0).prints(attempt).is_a_replay();
+        env.write("trace", "");
+    }
+    assert_eq!(env.runs(), 2);
 }
 
 #[test]
