@@ -214,6 +214,24 @@ fn twenty_arrivals_after_a_killed_attempt_that_never_sent_run_the_command_once()
 }
 
 #[test]
+fn ten_who_waited_for_a_command_without_its_idem_run_it_once_when_it_says_not_landed() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let waits = "[ $IDEM_ATTEMPT = 2 ] || { echo $$ > pid; read _ < gate; }";
+    let call = || env.run("pay").external().counting(&format!("{waits}; {}; exit 7", mark("not-landed")));
+    let owner = call().start();
+    let command = owner.command();
+    owner.kill_9();
+    let waiters: Vec<Running> = (0..10).map(|_| call().start()).collect();
+    env.wait_for_waiters(10);
+    gate.open();
+    become_free(command);
+    let answers = waiters.into_iter().map(Running::answer);
+    let ran = answers.filter(|answer| !answer.exits(7).is_marked_as_replay()).count();
+    assert_eq!((ran, env.runs()), (1, 2), "fifty waiters never turn into fifty runs");
+}
+
+#[test]
 fn a_mark_is_on_disk_when_it_returns() {
     let env = TestEnv::new();
     let script = format!("strace -f -qq -o trace -e trace=fsync,fdatasync {IDEM} mark sending || exit 99");
