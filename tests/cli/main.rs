@@ -15,6 +15,7 @@ mod inputs;
 mod json;
 mod limits;
 mod marks;
+mod marks_refused;
 mod migration;
 mod mismatch;
 mod nested;
