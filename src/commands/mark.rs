@@ -40,8 +40,11 @@ fn enclosing() -> anyhow::Result<(ClaimId, String)> {
     };
     let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let id = read("IDEM_CLAIM").ok_or_else(|| outside("IDEM_CLAIM is not set"))?;
-    let id = id.parse().map_err(|_| outside("IDEM_CLAIM is no claim's number"))?;
+    let id = id.parse().ok().filter(|&id| id > 0).ok_or_else(|| outside("IDEM_CLAIM is no claim's number"))?;
     let token = read(TOKEN).ok_or_else(|| outside("IDEM_TOKEN is not set"))?;
+    if token.len() != 16 || !token.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)) {
+        return Err(outside("IDEM_TOKEN is no attempt's").into());
+    }
     if read("IDEM_STORE").is_none() {
         return Err(outside("IDEM_STORE is not set").into());
     }

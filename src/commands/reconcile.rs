@@ -33,6 +33,9 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
             Failure::new(Kind::Usage, "the probe is empty, and an empty command would always say landed").into()
         );
     }
+    if args.probe_timeout.is_some_and(|timeout| timeout.as_millis() == 0) {
+        return Err(Failure::new(Kind::Usage, "--probe-timeout 0 leaves the probe no time").into());
+    }
     let location = settings::store(global)?;
     let store = settle::open(&location)?;
     let mut round = Round { args, location, store, actor: settings::actor(), told_to_end: None };

@@ -38,7 +38,7 @@ pub struct Holder {
     pub effect: Effect,
     /// Whether its command line is the arrival's.
     pub same_command: bool,
-    /// Whether the arrival was started by that very claim's command, directly or through steps.
+    /// Whether the arrival was started by that very claim's command or probe, directly or through steps.
     pub encloses_arrival: bool,
     /// Whether its owner lives; dead where it has recorded an end.
     pub owner: Liveness,
@@ -102,7 +102,8 @@ pub fn judge(holder: &Holder, terms: &Terms) -> Verdict {
     if !holder.state.holds_key() {
         return Verdict::Claim;
     }
-    if holder.state == State::Running && holder.encloses_arrival {
+    let at_work = holder.state == State::Running || (holder.state == State::Held && holder.probe.running);
+    if at_work && holder.encloses_arrival {
         return Verdict::InsideItself;
     }
     if !holder.same_command && !terms.allow_command_change {
@@ -276,6 +277,9 @@ mod tests {
                 assert_eq!(judge(&own, &terms), Verdict::InsideItself);
             }
         }
+        let probe = ProbeFacts { stored: true, running: true, answered: false };
+        let asking = Holder { encloses_arrival: true, probe, ..holder(State::Held, Liveness::Dead) };
+        assert_eq!(judge(&asking, &TERMS), Verdict::InsideItself, "a probe that calls what it is asked about");
         let ended = Holder { encloses_arrival: true, ..holder(State::Completed, Liveness::Dead) };
         assert_eq!(judge(&ended, &TERMS), Verdict::Replay, "a daemon of an ended call waits on nothing");
     }

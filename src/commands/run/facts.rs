@@ -14,7 +14,10 @@ impl Arrival<'_> {
     /// Gathers them, each where it can matter: a replay costs no look at a lock or a clock.
     pub(super) fn facts(&mut self, claim: &Claim) -> anyhow::Result<Holder> {
         let owner = self.owner(claim)?;
-        let encloses_arrival = claim.state == State::Running && owner == Liveness::Alive && self.is_under(claim)?;
+        let probe = self.probe_facts(claim)?;
+        // Under its command, or under the probe that is asking about it.
+        let at_work = (claim.state == State::Running && owner == Liveness::Alive) || probe.running;
+        let encloses_arrival = at_work && self.is_under(claim)?;
         Ok(Holder {
             state: claim.state,
             effect: claim.effect,
@@ -22,7 +25,7 @@ impl Arrival<'_> {
             encloses_arrival,
             owner,
             by_marks: by_marks(claim.means.marks, claim.mark),
-            probe: self.probe_facts(claim)?,
+            probe,
             in_window: claim.state == State::Held && self.in_window(claim)?,
             is_over: self.is_over(claim)?,
         })

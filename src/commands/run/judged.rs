@@ -52,10 +52,15 @@ impl Arrival<'_> {
         }
     }
 
+    /// Judges by the claim that holds the key. One that began after this arrival had come is one that it was there for: it
+    /// gets that attempt's end, and never turns it into another run.
     fn meet(&mut self, claim: &Claim) -> anyhow::Result<Next> {
+        if self.seen.is_some_and(|seen| claim.id > seen) {
+            return self.judge_past(claim);
+        }
         self.saw(claim);
         let facts = self.facts(claim)?;
-        self.act_on(judge(&facts, &self.terms), claim, false)
+        self.act_on(judge(&facts, &self.terms), claim)
     }
 
     /// Judges by what has become of an attempt that this arrival waited for, or was there for.
@@ -66,16 +71,16 @@ impl Arrival<'_> {
             // The end of another command is no answer, and history mismatches with nothing (§12).
             return Ok(Next::Look);
         }
-        match after_wait(&facts, &past(ended), &self.terms) {
-            // It lives on: somebody else's shared lock was in the way for a moment.
-            Verdict::Wait => Ok(Next::Look),
-            verdict => self.act_on(verdict, ended, true),
-        }
+        self.act_on(after_wait(&facts, &past(ended), &self.terms), ended)
     }
 
-    /// Does what a verdict says. `past`: whether the claim is an attempt that this arrival waited for.
-    fn act_on(&mut self, verdict: Verdict, claim: &Claim, past: bool) -> anyhow::Result<Next> {
+    /// Does what a verdict says.
+    fn act_on(&mut self, verdict: Verdict, claim: &Claim) -> anyhow::Result<Next> {
         let answer = |answer| Ok(Next::Answer(Box::new(answer)));
+        if !matches!(verdict, Verdict::Claim | Verdict::RunAgain(_) | Verdict::Conclude(_)) {
+            // Whoever waits for this arrival's probe waits no longer than it takes to know whether it runs the command.
+            self.right = None;
+        }
         match verdict {
             Verdict::Claim => Ok(Next::Look),
             Verdict::Replay => answer(Answer::replay(self, claim)?),
@@ -84,7 +89,7 @@ impl Arrival<'_> {
             Verdict::InsideItself => answer(Answer::inside_itself(self, claim)),
             Verdict::Busy => answer(Answer::busy(self, claim, false)),
             Verdict::Wait => self.wait_for(claim),
-            Verdict::WaitForProbe => self.wait_for_probe(claim, past),
+            Verdict::WaitForProbe => self.wait_for_probe(claim),
             Verdict::Probe => self.probe(claim),
             Verdict::Hold(reason) => self.hold(claim, reason),
             Verdict::Conclude(ended) => {
@@ -150,16 +155,19 @@ impl Arrival<'_> {
             means: self.means.clone(),
             in_place_of,
         };
-        let (taken, past) = match self.store.claim(&new)? {
-            Claimed::Inserted { id, attempt, .. } => {
-                let answer = own::run(self, Owned { id, attempt, lock, signals })?;
-                return Ok(Next::Answer(Box::new(answer)));
-            }
-            Claimed::Taken(claim) => (claim, false),
-            Claimed::Missed(claim) => (claim, true),
-        };
+        let claimed = self.store.claim(&new)?;
+        // Only now: who waits for this arrival's probe then finds the attempt that came of it.
+        self.right = None;
+        if let Claimed::Inserted { id, attempt, .. } = claimed {
+            let answer = own::run(self, Owned { id, attempt, lock, signals })?;
+            return Ok(Next::Answer(Box::new(answer)));
+        }
         lock.release().map_err(failed)?;
-        Ok(if past { Next::Past(taken) } else { Next::Meet(taken) })
+        Ok(match claimed {
+            Claimed::Missed(claim) => Next::Past(claim),
+            Claimed::Taken(claim) => Next::Meet(claim),
+            Claimed::Inserted { .. } => Next::Look,
+        })
     }
 
     /// Waits for the owner of a running claim, to be judged by what has become of that very attempt.
@@ -174,7 +182,11 @@ impl Arrival<'_> {
     }
 
     /// Waits for somebody else's probe of a held claim, and takes its answer.
-    fn wait_for_probe(&mut self, claim: &Claim, past: bool) -> anyhow::Result<Next> {
+    ///
+    /// Like one that waits for an owner: *an attempt's end is being asked about, or another arrival asks; ten more come; the
+    /// answer is "not landed", the key is free, and each of the ten runs the command.* They get the attempt that came of the
+    /// answer, if one did, else the one that was asked about.
+    fn wait_for_probe(&mut self, claim: &Claim) -> anyhow::Result<Next> {
         let limit = self.time_left();
         let location = self.location.clone();
         let waited = self.locks()?.wait_for_probe(claim.lock, limit).map_err(|error| lock_failed(&location, &error))?;
@@ -182,10 +194,8 @@ impl Arrival<'_> {
             return Ok(Next::Answer(Box::new(Answer::held(self, claim))));
         }
         self.asked = Some((claim.id, None));
-        match self.store.get(claim.id)? {
-            Some(told) if past => Ok(Next::Past(Box::new(told))),
-            _ => Ok(Next::Look),
-        }
+        let newest = self.store.attempts(&claim.key)?.pop();
+        Ok(newest.map_or(Next::Look, |newest| Next::Past(Box::new(newest))))
     }
 
     /// Asks the target about a held claim, unless somebody else does.
@@ -206,7 +216,7 @@ impl Arrival<'_> {
         let signals = Signals::install().context("the signal handlers can't be installed")?;
         let question = Question { claim: &claim, probe: &probe, owner, location: &self.location, actor: &self.actor };
         let asked = question.ask(self.store.as_mut(), &signals)?;
-        drop(right);
+        self.right = Some(right);
         self.asked = Some((claim.id, Some(asked.how)));
         let told_to_end = signals.take_pending();
         drop(signals);

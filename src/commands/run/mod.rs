@@ -29,7 +29,7 @@ use crate::domain::claim::{Claim, ClaimId, CommandLine, Means};
 use crate::domain::event::EventKind;
 use crate::domain::store::{Store, Which};
 use crate::exit::{Failure, Of};
-use crate::liveness::LockFile;
+use crate::liveness::{LockFile, ProbeLock};
 use crate::process::Outlet;
 use crate::settings;
 use crate::store::Location;
@@ -102,6 +102,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         locks: None,
         seen: None,
         asked: None,
+        right: None,
         means,
         call,
         location,
@@ -136,6 +137,8 @@ pub(super) struct Arrival<'a> {
     seen: Option<ClaimId>,
     /// The claim that it has an answer about: of its own probe, or of somebody else's that it waited for.
     asked: Option<(ClaimId, Option<String>)>,
+    /// The right to ask about a claim, from the probe until it is known whether this arrival runs the command.
+    right: Option<ProbeLock>,
 }
 
 impl Arrival<'_> {

@@ -219,9 +219,9 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
         return Ok(Finished::Recorded(ended));
     }
     // A row that was freed has no result of its own: what is known now is told there, and those who waited for this very
-    // attempt get it. A stated result stays.
+    // attempt get it. A stated result stays, and so does an outcome where the late end leaves it unknown.
     tx.execute(
-        "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = ?4
+        "UPDATE claim SET exit_code = ?2, signal = ?3, outcome = iif(?4 = 'unknown', outcome, ?4)
          WHERE id = ?1 AND state IN ('cleared', 'released') AND exit_code IS NULL AND signal IS NULL",
         params![id, finish.exit_code, finish.signal, ended.outcome.as_str()],
     )?;
