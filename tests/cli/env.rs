@@ -15,12 +15,14 @@ mod facts;
 mod files;
 mod gate;
 mod store;
+mod target;
 
 pub(crate) use answer::Answer;
 pub(crate) use call::{Call, Running};
 pub(crate) use facts::{become_free, has_open, is_alive, is_stopped, peak_memory, seq, sleeping_waiters, wait_for};
 pub(crate) use files::{copy_of_idem, mode_of, set_mode};
 pub(crate) use gate::Gate;
+pub(crate) use target::{Fault, Random, Target};
 
 /// Shell words that kill the idem whose command this is with signal 9, and nobody else.
 pub(crate) const KILL_IDEM: &str = "[ \"$(cat /proc/$PPID/comm)\" = idem ] && kill -9 $PPID";

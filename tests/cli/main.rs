@@ -1,6 +1,6 @@
 //! Black-box tests of the `idem` program: real processes against the contract, one module a subject.
 //!
-//! They need `sh`, `sqlite3`, `strace`, `script`, `setsid`, `nohup` and `timeout`; some need root or user namespaces and say so.
+//! They need `sh`, `curl`, `sqlite3`, `strace`, `script`, `setsid`, `nohup` and `timeout`; some need root or user namespaces and say so.
 
 mod arrivals;
 mod background;
@@ -9,6 +9,7 @@ mod bad_store;
 mod claim_first;
 mod env;
 mod environment;
+mod faults;
 mod hands;
 mod identity;
 mod inputs;
