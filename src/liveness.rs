@@ -39,17 +39,38 @@ pub struct ProbeLock {
     _file: File,
 }
 
+/// Who asks about an attempt. Those who wait for the answer want to know: at the attempt's end it is that attempt that they
+/// wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// Its owner, at its end.
+    Owner,
+    /// Anybody else, later.
+    Other,
+}
+
 impl ProbeLock {
     /// Takes the right, unless somebody else has it.
-    pub fn take(path: &Path, place: LockPlace) -> io::Result<Option<ProbeLock>> {
+    pub fn take(path: &Path, place: LockPlace, asker: Asker) -> io::Result<Option<ProbeLock>> {
         let file = lock::open(path)?;
-        Ok(lock::try_lock(&file, probe_offset(place), Mode::Exclusive)?.then_some(ProbeLock { _file: file }))
+        if !lock::try_lock(&file, probe_offset(place), Mode::Exclusive)? {
+            return Ok(None);
+        }
+        if asker == Asker::Owner {
+            lock::try_lock(&file, owner_probe_offset(place), Mode::Exclusive)?;
+        }
+        Ok(Some(ProbeLock { _file: file }))
     }
 }
 
 /// Where the right to ask about an attempt is locked: above all offsets of attempts.
 fn probe_offset(place: LockPlace) -> i64 {
     place.offset | 1 << 62
+}
+
+/// What its owner locks as well: the same, mirrored. That another attempt's byte is this one has a chance of one in 2^62.
+fn owner_probe_offset(place: LockPlace) -> i64 {
+    probe_offset(LockPlace { offset: !place.offset & ((1 << 62) - 1), ..place })
 }
 
 /// A byte that this process holds for its attempt.
@@ -107,6 +128,11 @@ impl LockFile {
     /// Tells whether somebody is asking the target about an attempt.
     pub fn is_probed(&self, place: LockPlace) -> io::Result<bool> {
         lock::is_locked_exclusively(&self.file, probe_offset(place))
+    }
+
+    /// Tells whether it is the attempt's owner who is asking, at its end.
+    pub fn is_probed_by_owner(&self, place: LockPlace) -> io::Result<bool> {
+        lock::is_locked_exclusively(&self.file, owner_probe_offset(place))
     }
 
     /// Sleeps until nobody asks about an attempt any more, as [`LockFile::wait`] does for its owner.
@@ -215,8 +241,9 @@ mod tests {
         let attempt = a.take().expect("a byte");
         let place = attempt.place();
         assert!(!b.is_probed(place).expect("test"), "an owner isn't somebody who asks");
-        let asking = ProbeLock::take(&path, place).expect("take").expect("free");
-        assert!(ProbeLock::take(&path, place).expect("take").is_none());
+        let asking = ProbeLock::take(&path, place, Asker::Other).expect("take").expect("free");
+        assert!(ProbeLock::take(&path, place, Asker::Owner).expect("take").is_none());
+        assert!(!a.is_probed_by_owner(place).expect("test"));
         assert!(a.is_probed(place).expect("test") && b.is_probed(place).expect("test"));
         attempt.release().expect("release");
         assert_eq!(b.test(place).expect("test"), Liveness::Dead, "who asks isn't an owner");
@@ -224,6 +251,8 @@ mod tests {
         drop(asking);
         assert!(b.wait_for_probe(place, None).expect("wait"));
         assert!(!b.is_probed(place).expect("test"));
+        let _asking = ProbeLock::take(&path, place, Asker::Owner).expect("take").expect("free");
+        assert!(a.is_probed(place).expect("test") && a.is_probed_by_owner(place).expect("test"));
     }
 
     #[test]

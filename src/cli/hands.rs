@@ -108,7 +108,7 @@ pub struct ResolveArgs {
     /// What later arrivals get as exit code (landed only) [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8))]
     pub exit: Option<u8>,
-    /// Resolve a running claim too, though its owner lives: its command is not stopped
+    /// Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped
     #[arg(long)]
     pub force: bool,
     /// Don't ask

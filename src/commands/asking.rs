@@ -27,7 +27,7 @@ const KEPT: usize = 4096;
 pub(super) struct Asked {
     /// What the target answered.
     pub(super) answer: Outcome,
-    /// How the probe ended, as part of a sentence: `exited with 2`.
+    /// What the probe came to, as part of a sentence: `exited with 2, so that is not known either`.
     pub(super) how: String,
     /// What it printed, where it is the result.
     pub(super) stdout: Vec<u8>,
@@ -69,7 +69,7 @@ impl Question<'_> {
         };
         let told = answer(probed.end);
         let became = judge_answer(told, self.owner != Liveness::Dead);
-        let event = NewEvent { kind: EventKind::Probe, detail: Some(detail(told, &probed)) };
+        let event = NewEvent { kind: EventKind::Probe, detail: Some(self.detail(told, &probed)) };
         let became = match became {
             Some(ended) => self.record(store, ended, &event, &probed)?,
             None => {
@@ -77,6 +77,14 @@ impl Question<'_> {
                 let _ = store.leave(self.claim.id, &event, self.actor);
                 None
             }
+        };
+        let how = match (told, became) {
+            (Outcome::Unknown, _) => format!("{how}, so that is not known either"),
+            (Outcome::NotLanded, None) if self.owner != Liveness::Dead => {
+                "says that it has not landed so far, but its command may still be alive".to_owned()
+            }
+            (_, None) => format!("{how}, but the claim changed while its target was asked"),
+            (_, Some(_)) => how,
         };
         Ok(Asked { answer: told, how, stdout: probed.stdout, became })
     }
@@ -98,8 +106,11 @@ impl Question<'_> {
         change.events.push(event.clone());
         change = change.event(kind, Some(reason));
         if ended.state == State::Completed {
-            let missing = i64::try_from(probed.missing).unwrap_or(i64::MAX);
-            let output = NewOutput::Only { stdout: probed.stdout.clone(), missing };
+            // As much as of the command's own output is recorded, by what was said with the probe.
+            let room = usize::try_from(self.probe.max_output).unwrap_or(usize::MAX).min(probed.stdout.len());
+            let missing = probed.missing + (probed.stdout.len() - room) as u64;
+            let missing = i64::try_from(missing).unwrap_or(i64::MAX);
+            let output = NewOutput::Only { stdout: probed.stdout[..room].to_vec(), missing };
             change.result = Some(NewResult { exit_code: 0, output });
         }
         if store.transition(self.claim.id, &change)? {
@@ -112,11 +123,32 @@ impl Question<'_> {
     fn program(&self) -> Program {
         Program {
             args: vec!["sh".into(), "-c".into(), self.probe.command.clone()],
-            env: Attempt::of(self.claim).environment(self.location),
+            env: Attempt::of(self.claim).environment_of_probe(self.location),
             stdin: Input::Null,
             folder: Some(self.probe.folder.clone()),
             own_group: true,
         }
+    }
+
+    fn detail(&self, told: Outcome, probed: &Probed) -> String {
+        let (exit_code, signal, timed_out) = match probed.end {
+            End::Exited(code) => (Some(code), None, false),
+            End::Signaled(signal) => (None, Some(signal_name(signal)), false),
+            End::TimedOut { signal } => (None, signal.map(signal_name), true),
+            End::NotStarted => (None, None, false),
+        };
+        // Nothing of it, where no output is to be recorded.
+        let recorded = self.probe.max_output > 0;
+        let excerpt = |bytes: &[u8]| if recorded { excerpt(bytes) } else { String::new() };
+        json!({
+            "outcome": told.as_str(),
+            "exit_code": exit_code,
+            "signal": signal,
+            "timed_out": timed_out,
+            "stdout": excerpt(&probed.stdout),
+            "stderr": excerpt(&probed.stderr),
+        })
+        .to_string()
     }
 }
 
@@ -127,24 +159,6 @@ fn how_it_ended(end: End, timeout: Duration) -> String {
         End::TimedOut { .. } => format!("gave no answer within {}", humantime::format_duration(timeout)),
         End::NotStarted => "could not be started".to_owned(),
     }
-}
-
-fn detail(told: Outcome, probed: &Probed) -> String {
-    let (exit_code, signal, timed_out) = match probed.end {
-        End::Exited(code) => (Some(code), None, false),
-        End::Signaled(signal) => (None, Some(signal_name(signal)), false),
-        End::TimedOut { signal } => (None, signal.map(signal_name), true),
-        End::NotStarted => (None, None, false),
-    };
-    json!({
-        "outcome": told.as_str(),
-        "exit_code": exit_code,
-        "signal": signal,
-        "timed_out": timed_out,
-        "stdout": excerpt(&probed.stdout),
-        "stderr": excerpt(&probed.stderr),
-    })
-    .to_string()
 }
 
 /// The beginning of what was printed; the whole of a result is the claim's output.

@@ -34,8 +34,21 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Returns the variables that are added to the environment.
+    /// Returns the variables that are added to a command's environment.
     pub(super) fn environment(&self, location: &Location) -> Vec<(&'static str, OsString)> {
+        let mut environment = self.told(location);
+        environment.push((TOKEN, self.token.clone().into()));
+        environment
+    }
+
+    /// Returns those of a probe: the same, but it asks, and doesn't speak for the attempt.
+    pub(super) fn environment_of_probe(&self, location: &Location) -> Vec<(&'static str, OsString)> {
+        let mut environment = self.told(location);
+        environment.push((TOKEN, OsString::new()));
+        environment
+    }
+
+    fn told(&self, location: &Location) -> Vec<(&'static str, OsString)> {
         let text = |text: &str| OsString::from(text);
         vec![
             ("IDEM_KEY", text(&self.key.to_string())),
@@ -47,7 +60,6 @@ impl<'a> Attempt<'a> {
             ("IDEM_CONV", text(self.conv)),
             ("IDEM_TOOL", text(self.tool)),
             ("IDEM_STORE", location.path.clone().into_os_string()),
-            (TOKEN, text(&self.token)),
         ]
     }
 }

@@ -4,6 +4,7 @@
 use anyhow::Context;
 
 use super::asking::{self, Asked, Question};
+use super::run::MAX_OUTPUT;
 use super::settle;
 use crate::cli::{Global, ReconcileArgs, Which};
 use crate::domain::arrival::Liveness;
@@ -11,7 +12,7 @@ use crate::domain::claim::{Claim, Outcome, Probe, Reason, State};
 use crate::domain::end::by_marks;
 use crate::domain::store::Store;
 use crate::exit::{self, Failure, Kind};
-use crate::liveness::ProbeLock;
+use crate::liveness::{Asker, ProbeLock};
 use crate::process::signals::Signals;
 use crate::settings;
 use crate::store::Location;
@@ -48,11 +49,13 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
     for claim in &claims {
         progress.at(&format!("claim {}", claim.id));
         let (known, line) = round.one(claim)?;
-        counts[match known {
-            Outcome::Landed => 0,
-            Outcome::NotLanded => 1,
-            Outcome::Unknown => 2,
-        }] += 1;
+        if let Some(known) = known {
+            counts[match known {
+                Outcome::Landed => 0,
+                Outcome::NotLanded => 1,
+                Outcome::Unknown => 2,
+            }] += 1;
+        }
         progress.print(&line)?;
         if round.told_to_end.is_some() {
             break;
@@ -103,24 +106,25 @@ impl Round<'_> {
         Ok(unknown)
     }
 
-    /// Finds out about one claim. Returns what is known of it now, and the line that says so.
-    fn one(&mut self, claim: &Claim) -> anyhow::Result<(Outcome, String)> {
+    /// Finds out about one claim. Returns what is known of it now (nothing that is asked, of history) and the line that says so.
+    fn one(&mut self, claim: &Claim) -> anyhow::Result<(Option<Outcome>, String)> {
         let claim = self.without_owner(claim)?;
         let (claim, what) = match claim.state {
             State::Held => self.ask(claim)?,
             State::Running => (claim, "its owner lives; not asked".to_owned()),
-            _ => (claim, "known already; not asked".to_owned()),
+            State::Completed | State::Released => (claim, "known already; not asked".to_owned()),
+            State::Cleared | State::Expired => (claim, "history; not asked".to_owned()),
         };
         let known = match claim.state {
-            State::Held | State::Running => Outcome::Unknown,
-            _ => claim.outcome,
+            State::Held | State::Running => Some(Outcome::Unknown),
+            _ => Some(claim.outcome).filter(|outcome| *outcome != Outcome::Unknown),
         };
         let message = format!("claim {} is {}: {what}", claim.id, claim.state);
         let line = if self.args.json {
             Envelope::of_claim(&claim, message, None).line()
         } else {
-            let hint = if claim.state == State::Held { words::how_to_resolve(claim.id) } else { String::new() };
-            let hint = if hint.is_empty() { hint } else { format!("; {hint}") };
+            let held = claim.state == State::Held;
+            let hint = if held { format!("; {}", words::what_then(&claim, None)) } else { String::new() };
             format!("{message}{hint}\n")
         };
         Ok((known, line))
@@ -154,7 +158,7 @@ impl Round<'_> {
         let Some(probe) = self.probe(&claim)? else {
             return Ok((claim, "no probe is stored with it".to_owned()));
         };
-        let right = ProbeLock::take(&self.location.lock_path(), claim.lock);
+        let right = ProbeLock::take(&self.location.lock_path(), claim.lock, Asker::Other);
         let Some(_right) = right.map_err(|error| settle::lock_failed(&self.location, &error))? else {
             return Ok((claim, "somebody else is asking just now".to_owned()));
         };
@@ -169,7 +173,7 @@ impl Round<'_> {
         let asked = question.ask(&mut self.store, &signals)?;
         self.told_to_end = signals.take_pending();
         let claim = self.read(&claim)?;
-        let what = said(&asked, owner);
+        let what = said(&asked);
         Ok((claim, what))
     }
 
@@ -180,26 +184,24 @@ impl Round<'_> {
             return Ok(stored.map(|stored| Probe { timeout: given.unwrap_or(stored.timeout), ..stored }));
         };
         let folder = std::env::current_dir().context("the current folder can't be told, and the probe runs in it")?;
+        let max_output = stored.as_ref().map_or(MAX_OUTPUT, |stored| stored.max_output);
         let (delay, timeout) = stored.map_or_else(Default::default, |stored| (stored.delay, Some(stored.timeout)));
         Ok(Some(Probe {
             command: command.clone(),
             folder: folder.into_os_string(),
             delay,
             timeout: given.or(timeout).unwrap_or(asking::TIMEOUT),
+            max_output,
         }))
     }
 }
 
-fn said(asked: &Asked, owner: Liveness) -> String {
+fn said(asked: &Asked) -> String {
     match (asked.answer, asked.became) {
         (Outcome::Landed, Some(_)) => "its probe says that it landed; repeats get the probe's answer".to_owned(),
         (Outcome::NotLanded, Some(_)) => {
             "its probe says that it did not land; the next arrival runs the command".to_owned()
         }
-        (Outcome::NotLanded, None) if owner != Liveness::Dead => {
-            "its probe says that it has not landed so far, but its command may still be alive".to_owned()
-        }
-        (Outcome::Unknown, _) => format!("its probe {}", asked.how),
-        (_, None) => "it changed while its target was asked".to_owned(),
+        _ => format!("its probe {}", asked.how),
     }
 }

@@ -4,7 +4,7 @@ use anyhow::Context;
 
 use super::settle;
 use crate::cli::{Global, ResolveArgs, Verdict};
-use crate::domain::claim::{Claim, Outcome, State};
+use crate::domain::claim::{Claim, Mark, Outcome, State};
 use crate::domain::store::{NewOutput, NewResult, Store};
 use crate::exit::{self, Failure, Kind};
 use crate::ui::{self, Ui};
@@ -26,6 +26,7 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     refuse_settled(&claim)?;
     let owner = settle::owner(&location, &claim)?;
     settle::refuse_living(&claim, owner, args.force, "resolve")?;
+    refuse_marked(&claim, args)?;
     let (to, outcome, then) = match args.verdict {
         Verdict::Landed => (State::Completed, Outcome::Landed, "later arrivals get its result"),
         Verdict::NotLanded => (State::Released, Outcome::NotLanded, "the next arrival runs the command"),
@@ -45,6 +46,19 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     }
     ui::print(&format!("claim {} went from {} to {to}: {then}\n", claim.id, claim.state))?;
     Ok(exit::DONE)
+}
+
+/// Fails where a person says that it did not land, and its command had said that it did.
+fn refuse_marked(claim: &Claim, args: &ResolveArgs) -> anyhow::Result<()> {
+    if claim.mark != Some(Mark::Landed) || args.verdict != Verdict::NotLanded || args.force {
+        return Ok(());
+    }
+    let message = format!("claim {} was marked landed by its own command; nothing was changed", claim.id);
+    let hint = format!(
+        "`idem resolve {} landed` gives repeats its result; --force, if you know better than the command",
+        claim.id
+    );
+    Err(Failure::new(Kind::Refused, message).hint(hint).into())
 }
 
 /// Fails for a claim whose outcome is known or that is history.

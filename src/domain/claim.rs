@@ -211,6 +211,8 @@ pub struct Probe {
     pub delay: Duration,
     /// How long it may take.
     pub timeout: Duration,
+    /// How much of what it prints may be recorded, in bytes.
+    pub max_output: u64,
 }
 
 /// What the caller gave along that can turn an unknown outcome into a known one, or let a known one expire.

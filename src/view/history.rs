@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::escape::escape;
+use super::words::shorten;
 use crate::domain::claim::Claim;
 use crate::domain::event::{Event, EventKind};
 
@@ -58,8 +59,8 @@ fn told(event: &Event) -> String {
 }
 
 fn end(detail: &Value) -> String {
-    match (detail["exit_code"].as_i64(), detail["signal"].as_i64().and_then(|signal| i32::try_from(signal).ok())) {
-        (_, Some(signal)) => format!(", ended by {}", super::envelope::signal_name(signal)),
+    match (detail["exit_code"].as_i64(), detail["signal"].as_str()) {
+        (_, Some(signal)) => format!(", ended by {}", escape(signal)),
         (Some(code), None) => format!(", exited with {code}"),
         (None, None) => String::new(),
     }
@@ -74,10 +75,7 @@ fn probe(detail: &Value) -> String {
     };
     let said =
         [&detail["stdout"], &detail["stderr"]].into_iter().filter_map(Value::as_str).find(|text| !text.is_empty());
-    let said = said.map_or(String::new(), |said| {
-        let short: String = said.trim_end().chars().take(SAID).collect();
-        format!(", and said: {}", escape(&short))
-    });
+    let said = said.map_or(String::new(), |said| format!(", and said: {}", shorten(&escape(said.trim_end()), SAID)));
     format!("probe: {how}: {}{said}", escape(detail["outcome"].as_str().unwrap_or("unknown")))
 }
 

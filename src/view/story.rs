@@ -81,6 +81,7 @@ fn headline(facts: &Facts<'_>) -> &'static str {
         (State::Running, Some(Liveness::Alive) | None) => "its command runs",
         (State::Running, Some(Liveness::Dead)) => "its owner is dead and has left no outcome",
         (State::Running, Some(Liveness::Unprovable)) => "its owner can be proven neither alive nor dead",
+        (State::Completed, _) if is_over(facts) => "its result has expired, and the next arrival runs the command",
         (State::Completed, _) => "every repeat gets its result",
         (State::Held, _) => "nobody knows whether it landed, and nothing runs until somebody does",
         (State::Released, _) => "the next arrival runs the command",
@@ -131,15 +132,18 @@ fn means(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
     }
     if let Some(ttl) = means.ttl {
         let when = match (facts.claim.state, facts.claim.finished_at) {
-            (State::Completed, Some(at)) if at.plus(ttl) <= facts.now => {
-                format!(", that was {}: the next arrival runs the command", at.plus(ttl))
-            }
+            (State::Completed, Some(at)) if is_over(facts) => format!(", that was {}", at.plus(ttl)),
             (State::Completed, Some(at)) => format!(", at {}", at.plus(ttl)),
             _ => String::new(),
         };
         lines.push(("expires", format!("{} after its end{when}", long(ttl))));
     }
     lines
+}
+
+fn is_over(facts: &Facts<'_>) -> bool {
+    let end = facts.claim.means.ttl.zip(facts.claim.finished_at).map(|(ttl, at)| at.plus(ttl));
+    end.is_some_and(|end| end <= facts.now)
 }
 
 fn long(duration: Duration) -> humantime::FormattedDuration {
@@ -191,6 +195,7 @@ fn what_now(facts: &Facts<'_>) -> Option<String> {
         )),
         State::Running => Some("nothing: it is running".to_owned()),
         State::Released => Some("nothing: the next arrival runs the command".to_owned()),
+        State::Completed if is_over(facts) => Some("nothing: the next arrival runs the command".to_owned()),
         State::Completed => {
             Some(format!("nothing; `idem clear {}` frees its key, if the call is to run again", claim.id))
         }

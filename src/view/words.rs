@@ -60,7 +60,7 @@ pub fn ran(ran: &Ran<'_>) -> Words {
         (State::Completed, reason) => (format!("the command ran and {}", completed(claim, reason, how)), None),
         (State::Held, _) => (
             format!(
-                "the command ran and {how}{}, so its outcome is unknown: the request may have reached the target. Claim \
+                "the command ran and {how}, so its outcome is unknown{}: the request may have reached the target. Claim \
                  {id} is held and was not retried; {}",
                 ran.probe.map_or(String::new(), |probe| format!("; its probe {probe}")),
                 once(claim)
@@ -181,7 +181,7 @@ pub fn held(claim: &Claim, probe: Option<&str>, window_end: Option<Timestamp>) -
         Some(Reason::OwnerLost) => "its owner can be proven neither alive nor dead".to_owned(),
         _ => format!("its command {}", end_of(claim)),
     };
-    let asked = probe.map_or(String::new(), |probe| format!("; its probe {probe}, so that is not known either"));
+    let asked = probe.map_or(String::new(), |probe| format!("; its probe {probe}"));
     let message = match claim.effect {
         Effect::External => format!(
             "claim {id} is held: {why}, and the request may have reached the target; the target decides what came of \
@@ -326,7 +326,8 @@ fn quote(arg: &str) -> String {
     format!("'{}'", escape(arg).replace('\'', "'\\''"))
 }
 
-fn shorten(text: &str, width: usize) -> String {
+/// Cuts a text after so many characters.
+pub fn shorten(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),

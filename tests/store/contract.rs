@@ -270,6 +270,7 @@ pub(crate) fn a_claim_comes_back_as_it_was_given<S: Stores>() {
         folder: "/srv".into(),
         delay: Duration::from_millis(1),
         timeout: Duration::from_secs(2),
+        max_output: 5,
     };
     let means = Means {
         probe: Some(probe),

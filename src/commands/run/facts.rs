@@ -65,9 +65,10 @@ impl Arrival<'_> {
         Ok(self.store.first_start(&claim.key)?.is_some_and(|first| is_within(window, &first, &now)))
     }
 
-    /// Returns until when an unknown outcome may be sent again, as far as the clock goes; `None` where it may not.
+    /// Returns until when a repeat that states it may send an unknown outcome again, as far as the clock goes; `None` where
+    /// none may.
     pub(super) fn window_end(&mut self, claim: &Claim) -> Option<Timestamp> {
-        let window = self.window(claim).filter(|_| claim.state == State::Held)?;
+        let window = self.window(claim).or(claim.means.resend_within).filter(|_| claim.state == State::Held)?;
         let first = self.store.first_start(&claim.key).ok().flatten()?;
         let open = is_within(window, &first, &self.store.now().ok()?);
         open.then(|| first.at.plus(window))

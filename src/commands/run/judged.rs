@@ -12,11 +12,11 @@ use super::{Answer, Arrival, own};
 use crate::commands::asking::Question;
 use crate::commands::settle::{self, lock_failed};
 use crate::domain::arrival::{Verdict, after_wait, judge};
-use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Reason, State};
+use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Probe, Reason, State};
 use crate::domain::end::Ended;
 use crate::domain::event::EventKind;
 use crate::domain::store::{Claimed, Transition};
-use crate::liveness::ProbeLock;
+use crate::liveness::{Asker, ProbeLock};
 use crate::process::signals::Signals;
 use crate::settings;
 
@@ -66,6 +66,7 @@ impl Arrival<'_> {
     /// Judges by what has become of an attempt that this arrival waited for, or was there for.
     fn judge_past(&mut self, ended: &Claim) -> anyhow::Result<Next> {
         self.saw(ended);
+        self.waited = Some(ended.id);
         let facts = self.facts(ended)?;
         if !facts.same_command && !self.terms.allow_command_change && !ended.state.holds_key() {
             // The end of another command is no answer, and history mismatches with nothing (§12).
@@ -183,24 +184,30 @@ impl Arrival<'_> {
 
     /// Waits for somebody else's probe of a held claim, and takes its answer.
     ///
-    /// Like one that waits for an owner: *an attempt's end is being asked about, or another arrival asks; ten more come; the
-    /// answer is "not landed", the key is free, and each of the ten runs the command.* They get the attempt that came of the
-    /// answer, if one did, else the one that was asked about.
+    /// *An attempt's end is being asked about; ten arrivals come; the answer is "not landed", the key is free, and each of the
+    /// ten runs the command.* At its end they wait for that attempt, and get it. Where somebody asks later, they get the
+    /// attempt that comes of the answer; the first of them makes it, if the asker doesn't.
     fn wait_for_probe(&mut self, claim: &Claim) -> anyhow::Result<Next> {
         let limit = self.time_left();
         let location = self.location.clone();
-        let waited = self.locks()?.wait_for_probe(claim.lock, limit).map_err(|error| lock_failed(&location, &error))?;
+        let failed = |error: io::Error| lock_failed(&location, &error);
+        let for_attempt =
+            self.waited == Some(claim.id) || self.locks()?.is_probed_by_owner(claim.lock).map_err(failed)?;
+        let waited = self.locks()?.wait_for_probe(claim.lock, limit).map_err(failed)?;
         if !waited {
             return Ok(Next::Answer(Box::new(Answer::held(self, claim))));
         }
         self.asked = Some((claim.id, None));
         let newest = self.store.attempts(&claim.key)?.pop();
-        Ok(newest.map_or(Next::Look, |newest| Next::Past(Box::new(newest))))
+        Ok(match newest {
+            Some(newest) if for_attempt || newest.id > claim.id => Next::Past(Box::new(newest)),
+            _ => Next::Look,
+        })
     }
 
     /// Asks the target about a held claim, unless somebody else does.
     fn probe(&mut self, claim: &Claim) -> anyhow::Result<Next> {
-        let right = ProbeLock::take(&self.location.lock_path(), claim.lock);
+        let right = ProbeLock::take(&self.location.lock_path(), claim.lock, Asker::Other);
         let Some(right) = right.map_err(|error| lock_failed(&self.location, &error))? else {
             return Ok(Next::Look);
         };
@@ -209,9 +216,7 @@ impl Arrival<'_> {
         let Some(claim) = now.filter(|now| now.state == State::Held && now.mark == claim.mark) else {
             return Ok(Next::Look);
         };
-        let Some(probe) = self.means.probe.clone().or_else(|| claim.means.probe.clone()) else {
-            return Ok(Next::Look);
-        };
+        let Some(probe) = self.probe_for(&claim) else { return Ok(Next::Look) };
         let owner = self.owner(&claim)?;
         let signals = Signals::install().context("the signal handlers can't be installed")?;
         let question = Question { claim: &claim, probe: &probe, owner, location: &self.location, actor: &self.actor };
@@ -236,6 +241,18 @@ impl Arrival<'_> {
             }
             _ => Ok(Next::Look),
         }
+    }
+
+    /// Returns what to ask with: the arrival's own probe, else the stored one. How long the target reads behind is the
+    /// target's: without a delay of its own it takes the stored one.
+    fn probe_for(&self, claim: &Claim) -> Option<Probe> {
+        let stored = claim.means.probe.as_ref();
+        let Some(own) = &self.means.probe else { return stored.cloned() };
+        let delay = match self.args.probe_delay {
+            Some(delay) => delay,
+            None => stored.map_or(Duration::ZERO, |stored| stored.delay),
+        };
+        Some(Probe { delay, ..own.clone() })
     }
 
     /// Returns how much of `--wait` is left.

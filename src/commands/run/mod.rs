@@ -37,6 +37,9 @@ use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
 use crate::view::envelope::{Envelope, Output};
 
+/// How much of a claim's output is recorded, in bytes, both streams together (design §12, paths).
+pub(super) const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
+
 /// Answers one arrival. Returns the exit code.
 pub(super) fn run(global: &Global, args: &RunArgs) -> u8 {
     let ui = Ui::new(args.quiet);
@@ -101,6 +104,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         until: args.wait.and_then(|wait| Instant::now().checked_add(wait)),
         locks: None,
         seen: None,
+        waited: None,
         asked: None,
         right: None,
         means,
@@ -135,6 +139,8 @@ pub(super) struct Arrival<'a> {
     /// The newest row that this arrival has looked at, or that was there when it first found nobody holding the key: of
     /// an attempt that began later it is told, even where that has ended since.
     seen: Option<ClaimId>,
+    /// The attempt that it waited for, or was there for.
+    waited: Option<ClaimId>,
     /// The claim that it has an answer about: of its own probe, or of somebody else's that it waited for.
     asked: Option<(ClaimId, Option<String>)>,
     /// The right to ask about a claim, from the probe until it is known whether this arrival runs the command.

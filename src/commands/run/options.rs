@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 
+use super::MAX_OUTPUT;
 use crate::cli::RunArgs;
 use crate::commands::asking;
 use crate::domain::arrival::Terms;
@@ -56,9 +57,15 @@ pub(super) fn means(args: &RunArgs) -> anyhow::Result<Means> {
             folder: folder.into_os_string(),
             delay: args.probe_delay.unwrap_or_default(),
             timeout: args.probe_timeout.unwrap_or(asking::TIMEOUT),
+            max_output: max_output(args).unwrap_or(MAX_OUTPUT),
         })
     });
     Ok(Means { probe: probe.transpose()?, marks: args.marks, resend_within: args.resend_within, ttl: args.ttl })
+}
+
+/// Returns how much output is recorded, in bytes; `None`: as much as by default.
+pub(super) fn max_output(args: &RunArgs) -> Option<u64> {
+    if args.no_record_output { Some(0) } else { args.max_output.map(|size| size.0) }
 }
 
 /// Returns what the arrival brings along, as far as the judgement goes.

@@ -6,6 +6,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use super::answer::Tone;
+use super::options::max_output;
 use super::record::{Recorded, Recorder};
 use super::{Answer, Arrival, subst};
 use crate::cli::Stdin;
@@ -16,7 +17,7 @@ use crate::domain::claim::{Chunk, ClaimId, Mark, Reason, State};
 use crate::domain::end::{End, EndTerms, Ended, judge_end};
 use crate::domain::store::{Finish, Finished, StoreError};
 use crate::exit;
-use crate::liveness::{AttemptLock, ProbeLock};
+use crate::liveness::{Asker, AttemptLock, ProbeLock};
 use crate::process::signals::Signals;
 use crate::process::{self, Input, Limit, Outlet, Program, SpawnError};
 use crate::view::envelope::Output;
@@ -58,7 +59,7 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
     // While the command runs nobody waits for it. What it can't do now, a later run does.
     let _ = arrival.store.upkeep();
     let mut outlets = arrival.outlets(Outlet::live);
-    let (max, capture) = (max_output(arrival), arrival.wants_output);
+    let (max, capture) = (max_output(arrival.args), arrival.wants_output);
     let mut recorder = Recorder::new(arrival.store.as_mut(), owned.id, max, capture);
     let ran = process::pump(&mut child, &owned.signals, limit, &mut outlets, &mut recorder);
     let recorded = recorder.finish();
@@ -148,6 +149,12 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
         // No error that ends in "nothing was run" may come from here on.
         return Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output);
     };
+    let became = asked.as_ref().and_then(|asked| asked.became);
+    let finished = match finished {
+        // A person decided while the target was being asked.
+        Finished::Recorded(ended) if claim.state != became.unwrap_or(ended).state => Finished::Late(claim.state),
+        as_recorded => as_recorded,
+    };
     let words = match finished {
         Finished::Recorded(_) => words::ran(&words::Ran {
             claim: &claim,
@@ -166,7 +173,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
         Finished::Recorded(_) => Tone::Note,
     };
     // Landed after all: that the command failed to say so is no failure of the call.
-    let landed = asked.is_some_and(|asked| asked.became == Some(Ended::landed(Reason::Probe)));
+    let landed = became == Some(Ended::landed(Reason::Probe));
     Answer::ran(if landed { exit::DONE } else { code }, &claim, words, recorded.output, tone)
 }
 
@@ -179,7 +186,7 @@ fn right_to_ask(arrival: &Arrival<'_>, owned: &Owned, finish: &Finish) -> Option
         return None;
     }
     // Where locks fail, the next arrival asks.
-    ProbeLock::take(&arrival.location.lock_path(), owned.lock.place()).ok().flatten()
+    ProbeLock::take(&arrival.location.lock_path(), owned.lock.place(), Asker::Owner).ok().flatten()
 }
 
 /// Asks the target about the attempt that has just ended. `None`: it could not be asked; the claim is held.
@@ -324,10 +331,6 @@ fn end_terms(arrival: &Arrival<'_>) -> EndTerms {
         keep_failure: arrival.args.keep_failure,
         marks: arrival.means.marks,
     }
-}
-
-fn max_output(arrival: &Arrival<'_>) -> Option<u64> {
-    if arrival.args.no_record_output { Some(0) } else { arrival.args.max_output.map(|size| size.0) }
 }
 
 fn say_about_output(arrival: &Arrival<'_>, outlets: &[Outlet; 2], left_open: bool) {

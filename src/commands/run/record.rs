@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::MAX_OUTPUT;
 use crate::domain::claim::{Chunk, ClaimId, Stream};
 use crate::domain::store::Store;
 use crate::process;
 use crate::view::envelope::Output;
-
-/// How much of a claim's output is recorded, in bytes, both streams together (design §12, paths).
-const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
 
 /// How long output may wait before it is in the store. A command that ends sooner pays for no write of its own.
 const FLUSH_AFTER: Duration = Duration::from_millis(100);

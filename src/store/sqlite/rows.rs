@@ -16,10 +16,10 @@ use crate::domain::timestamp::Timestamp;
 /// The columns of [`claim`], in its order.
 pub(super) const CLAIM: &str = "id, key, state, reason, outcome, effect, attempt, who, conv, tool, params, command, parent, \
      exit_code, signal, missing, created_at, finished_at, lock_offset, lock_inode, owner, process, boot, uptime, mark, marks, \
-     resend_within, ttl, probe, probe_folder, probe_delay, probe_timeout";
+     resend_within, ttl, probe, probe_folder, probe_delay, probe_timeout, probe_max";
 
 /// How many columns that is.
-pub(super) const CLAIM_WIDTH: usize = 32;
+pub(super) const CLAIM_WIDTH: usize = 33;
 
 /// Reads a claim from a row that begins with [`CLAIM`].
 pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
@@ -55,7 +55,7 @@ pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
     })
 }
 
-/// Reads a probe from `probe, probe_folder, probe_delay, probe_timeout`, beginning at this column.
+/// Reads a probe from `probe, probe_folder, probe_delay, probe_timeout, probe_max`, beginning at this column.
 fn probe(row: &Row<'_>, first: usize) -> Result<Option<Probe>> {
     let Some(command) = row.get::<_, Option<Vec<u8>>>(first)? else { return Ok(None) };
     Ok(Some(Probe {
@@ -63,6 +63,7 @@ fn probe(row: &Row<'_>, first: usize) -> Result<Option<Probe>> {
         folder: OsString::from_vec(row.get(first + 1)?),
         delay: duration(row, first + 2)?.unwrap_or_default(),
         timeout: duration(row, first + 3)?.unwrap_or_default(),
+        max_output: row.get::<_, Option<i64>>(first + 4)?.unwrap_or(0).cast_unsigned(),
     }))
 }
 

@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::SystemTime;
 
+use nix::sys::signal::Signal;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::rows::{self, millis};
@@ -41,10 +42,10 @@ pub(super) fn get(conn: &Connection, id: ClaimId) -> rusqlite::Result<Option<Cla
 const INSERT_CLAIM: &str =
     "INSERT INTO claim (key, state, outcome, effect, attempt, who, conv, tool, params, bound, command, parent,
                    created_at, lock_offset, lock_inode, owner, process, boot, uptime, marks, resend_within, ttl,
-                   probe, probe_folder, probe_delay, probe_timeout)
+                   probe, probe_folder, probe_delay, probe_timeout, probe_max)
 VALUES (?1, 'running', 'unknown', ?2,
         (SELECT 1 + coalesce(max(attempt), 0) FROM claim WHERE key = ?1 AND started = 1),
-        ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
+        ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
 ON CONFLICT (key) WHERE state IN ('running', 'completed', 'held') DO NOTHING
 RETURNING id, attempt";
 
@@ -116,6 +117,7 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim, uptime: &Uptime) -> ru
                 probe.map(|probe| probe.folder.as_bytes()),
                 probe.map(|probe| millis(probe.delay)),
                 probe.map(|probe| millis(probe.timeout)),
+                probe.map(|probe| probe.max_output.cast_signed()),
             ],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
@@ -266,9 +268,13 @@ fn end_detail(finish: &Finish, ended: Ended) -> String {
         "outcome": ended.outcome.as_str(),
         "reason": ended.reason.as_str(),
         "exit_code": finish.exit_code,
-        "signal": finish.signal,
+        "signal": finish.signal.map(signal_name),
     })
     .to_string()
+}
+
+fn signal_name(number: i32) -> String {
+    Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |signal| signal.as_str().to_owned())
 }
 
 /// Changes a claim's state if it is still what it is changed from.
@@ -280,7 +286,9 @@ fn end_detail(finish: &Finish, ended: Ended) -> String {
 pub(super) fn transition(tx: &Transaction<'_>, id: ClaimId, change: &Transition) -> rusqlite::Result<bool> {
     let at = now();
     let changed = tx.execute(
-        "UPDATE claim SET state = ?4, reason = ?5, outcome = ?6, finished_at = coalesce(finished_at, ?7)
+        // What becomes known late lasts from now on: its time to live may be shorter than it was unknown.
+        "UPDATE claim SET state = ?4, reason = ?5, outcome = ?6,
+                          finished_at = iif(?4 = 'completed', ?7, coalesce(finished_at, ?7))
          WHERE id = ?1 AND state = ?2 AND mark IS ?3",
         params![
             id,

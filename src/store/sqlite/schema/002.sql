@@ -11,3 +11,4 @@ ALTER TABLE claim ADD COLUMN probe         BLOB;                          -- a s
 ALTER TABLE claim ADD COLUMN probe_folder  BLOB;                          -- where it runs
 ALTER TABLE claim ADD COLUMN probe_delay   INTEGER;                       -- how long after the end
 ALTER TABLE claim ADD COLUMN probe_timeout INTEGER;                       -- how long it may take
+ALTER TABLE claim ADD COLUMN probe_max     INTEGER;                       -- how many bytes of its output are recorded
