@@ -14,6 +14,7 @@ mod hands;
 mod identity;
 mod inputs;
 mod json;
+mod late_truth;
 mod limits;
 mod marks;
 mod marks_refused;
