@@ -7,10 +7,14 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::cli::Global;
-use crate::domain::claim::{ClaimId, Owner};
+use crate::domain::claim::Owner;
+use crate::domain::group::Enclosing;
 use crate::domain::store::StoreError;
 use crate::exit::{Failure, Kind};
 use crate::store::Location;
+
+/// What proves to a store that a process belongs to an attempt.
+pub const TOKEN: &str = "IDEM_TOKEN";
 
 /// Returns where the store is: `--store`, else `IDEM_STORE`, else the default.
 pub fn store(global: &Global) -> anyhow::Result<Location> {
@@ -44,13 +48,15 @@ fn default_store() -> anyhow::Result<Location> {
     Ok(Location::default_at(state.join("idem.db")))
 }
 
-/// Returns the claim whose command started this process, where it is one of this store (design §8, §9).
-pub fn enclosing_claim(location: &Location) -> Option<ClaimId> {
+/// Returns the attempt whose command started this process, where it is one of this store (design §8, §9).
+pub fn enclosing(location: &Location) -> Option<Enclosing> {
     let store = std::env::var_os("IDEM_STORE")?;
     if Path::new(&store) != location.path {
         return None;
     }
-    std::env::var("IDEM_CLAIM").ok()?.parse().ok()
+    let id = std::env::var("IDEM_CLAIM").ok()?.parse().ok()?;
+    // Without the token it still says what this process waits for; it then joins nobody's group.
+    Some(Enclosing { id, token: std::env::var(TOKEN).unwrap_or_default() })
 }
 
 /// Returns who this process is: for people to read, never for deciding.

@@ -4,7 +4,7 @@
 //! The rules themselves are the program's pure functions, called in the order in which `idem run` calls them. What they
 //! have to come to is said here once more, in another form: what is known, and what may be done with that.
 
-use idem::domain::arrival::{Holder, Liveness, ProbeFacts, Terms, Verdict, judge};
+use idem::domain::arrival::{Holder, Liveness, ProbeFacts, Steps, Terms, Verdict, judge};
 use idem::domain::claim::{Effect, Mark, Outcome, Reason, State};
 use idem::domain::codes::ExitCodes;
 use idem::domain::end::{End, EndTerms, Ended, by_marks, judge_end};
@@ -98,7 +98,7 @@ fn played(case: Case) -> Next {
         marks: case.marks,
     };
     let mut now = match case.row {
-        Row::Ended(end) => judge_end(&terms, end, case.mark),
+        Row::Ended(end) => judge_end(&terms, end, case.mark, false),
         Row::Died => Ended { state: State::Running, outcome: Outcome::Unknown, reason: Reason::Interrupted },
     };
     let ask = |now: Ended| case.probe.and_then(|probe| judge_answer(answer(probe), false)).unwrap_or(now);
@@ -122,6 +122,7 @@ fn played(case: Case) -> Next {
             encloses_arrival: false,
             owner: Liveness::Dead,
             by_marks: by_marks(case.marks, case.mark),
+            steps: Steps::NotAsked,
             probe: ProbeFacts { stored: case.probe.is_some(), running: false, answered },
             in_window: case.in_window && now.state == State::Held,
             is_over: false,

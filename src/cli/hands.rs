@@ -1,4 +1,4 @@
-//! The commands for people: list, show, clear, resolve, reconcile; and `mark`, for commands.
+//! The commands for people: list, show, clear, resolve, reconcile; and `mark` and `emit`, for commands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -39,6 +39,9 @@ pub struct ListArgs {
     /// At most this many
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: u64,
+    /// Steps of other calls too; those that are held are always there
+    #[arg(long)]
+    pub steps: bool,
     /// History too: claims that were released, cleared or have expired
     #[arg(long)]
     pub all: bool,
@@ -73,6 +76,9 @@ pub struct ClearArgs {
     /// Which claims.
     #[command(flatten)]
     pub which: Which,
+    /// Clear the steps below the claims too, with their own steps
+    #[arg(long)]
+    pub group: bool,
     /// Clear a running claim too, though its owner lives: its command is not stopped
     #[arg(long)]
     pub force: bool,
@@ -154,6 +160,17 @@ pub struct MarkArgs {
     /// What is known of the write
     #[arg(value_enum, value_name = "MARK")]
     pub mark: MarkWord,
+}
+
+/// Arguments of `idem emit`.
+#[derive(Args, Debug)]
+pub struct EmitArgs {
+    /// The member's name, one in its group
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Its value: JSON, @FILE, or - for standard input [default: none]
+    #[arg(value_name = "JSON", allow_hyphen_values = true)]
+    pub value: Option<OsString>,
 }
 
 /// What a command can say of its write.

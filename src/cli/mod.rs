@@ -11,7 +11,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
-pub use hands::{ClearArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Verdict, Which};
+pub use hands::{
+    ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Verdict, Which,
+};
 pub use run::{Identity, KeyArgs, RunArgs, Stdin};
 
 /// Runs a command at most once per call: claims before acting, replays on repeat, holds what nobody knows.
@@ -75,6 +77,8 @@ pub enum Verb {
     Reconcile(ReconcileArgs),
     /// Inside a command: say what is known of its write
     Mark(MarkArgs),
+    /// Inside a command: name something that it made, for the group that a replay gives back
+    Emit(EmitArgs),
 }
 
 /// A parsed command line.

@@ -1,8 +1,10 @@
 //! `idem clear`: a person frees a key (design §7). The row stays as history.
 
-use super::{list, settle};
+use std::collections::HashSet;
+
+use super::{group, list, settle};
 use crate::cli::{ClearArgs, Global, Which};
-use crate::domain::claim::{Claim, State};
+use crate::domain::claim::{Claim, ClaimId, State};
 use crate::domain::store::Store;
 use crate::exit::{self, Failure, Kind};
 use crate::settings;
@@ -10,6 +12,7 @@ use crate::store::Location;
 use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
 use crate::view::escape::escape;
+use crate::view::words::ids as ids_in_words;
 
 /// Clears claims by id or by filter, and says of each what was changed.
 pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
@@ -24,13 +27,21 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
     }
     let location = settings::store(global)?;
     let mut store = settle::open(&location)?;
-    let claims = if by_filter { matching(&mut store, &args.which)? } else { named(&mut store, args)? };
+    let mut claims = if by_filter { matching(&mut store, &args.which)? } else { named(&mut store, args)? };
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim that holds a key matches; nothing was changed").into());
     }
     if let Some(claim) = claims.iter().find(|claim| !claim.state.holds_key()) {
         let message = format!("claim {} is {} and holds no key; nothing was changed", claim.id, claim.state);
         return Err(Failure::new(Kind::Refused, message).into());
+    }
+    let below = below(&mut store, &claims)?;
+    if args.group {
+        claims.extend(below.iter().cloned());
+        // Nothing of a group is cleared where a part of it lives.
+        for claim in &claims {
+            settle::refuse_living(claim, settle::owner(&location, claim)?, args.force, "clear")?;
+        }
     }
     if !agreed(args, by_filter, &claims)? {
         Ui::new(false).error("nothing was changed", None);
@@ -45,7 +56,27 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
             code = code.max(failure.kind.code(exit::Of::Other));
         }
     }
+    if !args.group && !below.is_empty() {
+        let ids: Vec<ClaimId> = below.iter().map(|step| step.id).collect();
+        let (steps, they) = if ids.len() == 1 { ("step", "it replays") } else { ("steps", "they replay") };
+        ui::print(&format!(
+            "{steps} {} stay claimed: {they} when the command comes to them again (--group clears them too)\n",
+            ids_in_words(&ids)
+        ))?;
+    }
     Ok(code)
+}
+
+/// Returns the steps below these claims that hold a key, and that aren't among them.
+fn below(store: &mut SqliteStore, claims: &[Claim]) -> anyhow::Result<Vec<Claim>> {
+    let mut found: Vec<Claim> = Vec::new();
+    let mut seen: HashSet<ClaimId> = claims.iter().map(|claim| claim.id).collect();
+    for claim in claims {
+        let members = group::members(store, claim.id, false)?;
+        let claimed = |step: &&Claim| step.state.holds_key();
+        found.extend(group::steps(&members).into_iter().filter(claimed).filter(|step| seen.insert(step.id)).cloned());
+    }
+    Ok(found)
 }
 
 fn clear_one(store: &mut SqliteStore, location: &Location, claim: &Claim, args: &ClearArgs) -> anyhow::Result<()> {

@@ -1,13 +1,16 @@
-//! What a command and its probe are told by their environment (design §9).
+//! What a command and its probe are told by their environment (design §9), and how those inside read it back.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
+use crate::cli::Global;
 use crate::domain::claim::{Claim, ClaimId};
+use crate::domain::group::Enclosing;
 use crate::domain::key::Key;
+use crate::exit::{Failure, Kind};
+use crate::settings::{self, TOKEN};
 use crate::store::Location;
-
-/// Proves to `idem mark` that somebody belongs to the attempt.
-pub(super) const TOKEN: &str = "IDEM_TOKEN";
+use crate::store::sqlite::SqliteStore;
 
 /// The attempt that a command or a probe is told of.
 pub(super) struct Attempt<'a> {
@@ -62,4 +65,26 @@ impl<'a> Attempt<'a> {
             ("IDEM_STORE", location.path.clone().into_os_string()),
         ]
     }
+}
+
+/// Reads from the environment which attempt this process belongs to, for commands that work inside a command only, and
+/// opens the store that it was told of, whatever `--store` says: a claim's number means nothing in another one.
+pub(super) fn inside(verb: &str, global: &Global) -> anyhow::Result<(Enclosing, SqliteStore)> {
+    let outside = |problem: &str| {
+        let hint = "call it from the command of an `idem run`, with the environment that the command was given";
+        Failure::new(Kind::Usage, format!("`idem {verb}` works inside a command of idem only: {problem}")).hint(hint)
+    };
+    let read = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let id = read("IDEM_CLAIM").ok_or_else(|| outside("IDEM_CLAIM is not set"))?;
+    let id = id.parse().ok().filter(|&id| id > 0).ok_or_else(|| outside("IDEM_CLAIM is no claim's number"))?;
+    let token = read(TOKEN).ok_or_else(|| outside("IDEM_TOKEN is not set"))?;
+    if token.len() != 16 || !token.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)) {
+        return Err(outside("IDEM_TOKEN is no attempt's").into());
+    }
+    let store = std::env::var_os("IDEM_STORE").filter(|store| !store.is_empty());
+    let store = store.ok_or_else(|| outside("IDEM_STORE is not set"))?;
+    let told = Global { store: Some(PathBuf::from(store)), ..global.clone() };
+    let store = SqliteStore::open_existing(&settings::store(&told)?)?;
+    let gone = || Failure::new(Kind::Refused, format!("the store of claim {id} is gone; nothing was recorded"));
+    Ok((Enclosing { id, token }, store.ok_or_else(gone)?))
 }

@@ -1,6 +1,6 @@
 //! `idem list`.
 
-use super::settle;
+use super::{group, settle};
 use crate::cli::{Global, ListArgs, Which};
 use crate::domain::claim::State;
 use crate::domain::store::{Filter, Store};
@@ -20,14 +20,20 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
     }
     filter.since = args.since.as_deref().map(|since| point_in_time(since, now)).transpose()?;
     filter.limit = Some(args.limit);
+    filter.without_steps = !args.steps;
     let claims = store.list(&filter)?;
     if claims.is_empty() {
-        return Err(Failure::new(Kind::Nothing, "no claim matches").into());
+        let none = Failure::new(Kind::Nothing, "no claim matches");
+        filter.without_steps = false;
+        let steps = !args.steps && !store.list(&filter)?.is_empty();
+        return Err(if steps { none.hint("steps of other calls do: --steps shows them") } else { none }.into());
     }
     if args.json {
         for listed in &claims {
             let message = format!("claim {} is {}", listed.claim.id, listed.claim.state);
-            ui::print(&Envelope::of_claim(&listed.claim, message, None).line())?;
+            let mut envelope = Envelope::of_claim(&listed.claim, message, None);
+            envelope.members = group::fields(group::members(&mut store, listed.claim.id, false)?);
+            ui::print(&envelope.line())?;
         }
     } else {
         ui::print(&table(&claims, now, ui::colored(global.color)))?;
@@ -43,6 +49,7 @@ pub(super) fn filter(which: &Which) -> Filter {
         conv: which.conv.clone(),
         tool: which.tool.clone(),
         since: None,
+        without_steps: false,
         limit: None,
     }
 }

@@ -3,7 +3,10 @@
 
 mod asking;
 mod clear;
+mod emit;
 mod environment;
+mod finding;
+mod group;
 mod key;
 mod list;
 mod mark;
@@ -34,6 +37,7 @@ pub fn dispatch(parsed: Parsed) -> u8 {
         Verb::Resolve(args) => resolve::resolve(&global, &args),
         Verb::Reconcile(args) => reconcile::reconcile(&global, &args),
         Verb::Mark(args) => mark::mark(&global, &args),
+        Verb::Emit(args) => emit::emit(&global, &args),
     };
     result.unwrap_or_else(|error| {
         let failure = Failure::from_error(error);

@@ -4,7 +4,7 @@ use anyhow::Context;
 
 use super::settle;
 use crate::cli::{Global, ResolveArgs, Verdict};
-use crate::domain::claim::{Claim, Mark, Outcome, State};
+use crate::domain::claim::{Claim, Mark, Outcome, Reason, State};
 use crate::domain::store::{NewOutput, NewResult, Store};
 use crate::exit::{self, Failure, Kind};
 use crate::ui::{self, Ui};
@@ -45,6 +45,7 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
         return Err(settle::changed_meanwhile(&claim));
     }
     ui::print(&format!("claim {} went from {} to {to}: {then}\n", claim.id, claim.state))?;
+    say_of_parent(&mut store, &claim)?;
     Ok(exit::DONE)
 }
 
@@ -59,6 +60,21 @@ fn refuse_marked(claim: &Claim, args: &ResolveArgs) -> anyhow::Result<()> {
         claim.id
     );
     Err(Failure::new(Kind::Refused, message).hint(hint).into())
+}
+
+/// Says what becomes of the call that is held for this step.
+fn say_of_parent(store: &mut dyn Store, step: &Claim) -> anyhow::Result<()> {
+    let Some(parent) = step.parent.map(|parent| store.get(parent)).transpose()?.flatten() else { return Ok(()) };
+    if parent.state != State::Held || parent.reason != Some(Reason::Steps) {
+        return Ok(());
+    }
+    let open = store.open_steps(parent.id)?;
+    let then = if open.is_empty() {
+        "was held for it: its next arrival runs it again, and steps that have landed replay".to_owned()
+    } else {
+        format!("stays held for {}", view::words::ids(&open))
+    };
+    Ok(ui::print(&format!("claim {} {then}\n", parent.id))?)
 }
 
 /// Fails for a claim whose outcome is known or that is history.

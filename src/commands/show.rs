@@ -1,8 +1,8 @@
 //! `idem show`.
 
-use super::settle;
+use super::{group, settle};
 use crate::cli::{Global, ShowArgs};
-use crate::domain::claim::{Claim, ClaimId, Stream};
+use crate::domain::claim::{Claim, ClaimId, Reason, Stream};
 use crate::domain::store::{Store, Which};
 use crate::view::envelope::{Envelope, Output, Story};
 use crate::view::story::{Facts, story};
@@ -25,8 +25,10 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
     if args.json {
         let envelope =
             |claim: &Claim, output| Envelope::of_claim(claim, format!("claim {} is {}", claim.id, claim.state), output);
+        let mut shown = envelope(&claim, Some(output(&mut store, claim.id, Which::Result)?));
+        shown.members = group::fields(group::members(&mut store, claim.id, true)?);
         let told = Story {
-            claim: envelope(&claim, Some(output(&mut store, claim.id, Which::Result)?)),
+            claim: shown,
             owner: claim.owner.actor.clone(),
             parent: claim.parent,
             terms: (&claim).into(),
@@ -36,6 +38,7 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         ui::print(&told.line())?;
         return Ok(exit::DONE);
     }
+    let held_for_steps = claim.reason == Some(Reason::Steps);
     let stated = output(&mut store, claim.id, Which::Stated)?;
     let facts = Facts {
         claim: &claim,
@@ -43,6 +46,8 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         events: &events,
         printed: &output(&mut store, claim.id, Which::Printed)?,
         stated: Some(&stated).filter(|stated| !stated.stdout.is_empty()),
+        members: &group::members(&mut store, claim.id, false)?,
+        open_steps: if held_for_steps { store.open_steps(claim.id)? } else { Vec::new() },
         owner: settle::owner(&location, &claim)?,
         first_start: store.first_start(&claim.key)?.map(|first| first.at),
         now: store.now()?.at,

@@ -44,12 +44,26 @@ pub struct Holder {
     pub owner: Liveness,
     /// What its command's marks say by themselves.
     pub by_marks: Option<Ended>,
+    /// What is known of its steps; looked at only while it is held for one.
+    pub steps: Steps,
     /// What there is to ask the target with, and whether that is being done; looked at only while it is held.
     pub probe: ProbeFacts,
     /// Whether the arrival states that the target dedupes on the key, and that time isn't over.
     pub in_window: bool,
     /// Whether its result has outlived its time to live.
     pub is_over: bool,
+}
+
+/// What is known of the steps of a claim that is held for one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Steps {
+    /// It is not held for a step.
+    #[default]
+    NotAsked,
+    /// The outcome of one is still unknown.
+    Open,
+    /// Each is known.
+    Known,
 }
 
 /// What is known of the probing of a held claim.
@@ -84,6 +98,8 @@ pub enum Verdict {
     Hold(Reason),
     /// Outcome unknown: ask the target, then judge anew.
     Probe,
+    /// Held for steps: find out about them, then judge anew.
+    AskSteps,
     /// Outcome unknown and somebody is asking the target: wait for the answer, then judge anew.
     WaitForProbe,
     /// The owner is gone, and the marks of its command say what came of it: record that, then judge anew.
@@ -118,7 +134,15 @@ pub fn judge(holder: &Holder, terms: &Terms) -> Verdict {
 }
 
 /// The target's own answer first; then the word of the caller that a second run is borne; else it stays held (G3).
+///
+/// A claim that is held for a step waits for what becomes of that one: what its own target says tells nothing of it.
 fn judge_held(holder: &Holder, terms: &Terms) -> Verdict {
+    match holder.steps {
+        Steps::Open if holder.probe.answered => return Verdict::Held,
+        Steps::Open => return Verdict::AskSteps,
+        Steps::Known => return Verdict::Conclude(Ended::not_landed(Reason::Steps)),
+        Steps::NotAsked => {}
+    }
     let probe = holder.probe;
     if let Some(ended) = holder.by_marks
         && ended.state == State::Completed
@@ -211,6 +235,7 @@ mod tests {
             encloses_arrival: false,
             owner,
             by_marks: None,
+            steps: Steps::NotAsked,
             probe: ProbeFacts::default(),
             in_window: false,
             is_over: false,
@@ -404,5 +429,29 @@ mod tests {
         // An attempt that left no end is asked about by those who waited, too.
         let past = Past { reason: Some(Reason::Interrupted), outcome: Outcome::Unknown, has_end: false };
         assert_eq!(after_wait(&asking(false, false), &past, &TERMS), Verdict::Probe);
+    }
+
+    #[test]
+    fn who_is_held_for_a_step_goes_on_when_the_step_is_known_and_not_before() {
+        let asked = |steps, answered| Holder {
+            steps,
+            in_window: true,
+            probe: ProbeFacts { stored: true, running: false, answered },
+            ..holder(State::Held, Liveness::Dead)
+        };
+        let held = |steps| asked(steps, true);
+        for terms in [TERMS, NO_WAIT, RERUN, OWN_PROBE] {
+            assert_eq!(
+                judge(&held(Steps::Open), &terms),
+                Verdict::Held,
+                "neither its probe nor its window speaks of it"
+            );
+            assert_eq!(judge(&asked(Steps::Open, false), &terms), Verdict::AskSteps);
+            let released = Verdict::Conclude(Ended::not_landed(Reason::Steps));
+            assert_eq!(judge(&held(Steps::Known), &terms), released);
+            assert_eq!(judge(&asked(Steps::Known, false), &terms), released);
+        }
+        let past = Past { reason: Some(Reason::Steps), outcome: Outcome::Unknown, has_end: true };
+        assert_eq!(after_wait(&held(Steps::Open), &past, &TERMS), Verdict::Held);
     }
 }

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
+use super::group::Enclosing;
 use super::key::Key;
 use super::moment::{Moment, Uptime};
 use super::timestamp::Timestamp;
@@ -121,6 +122,8 @@ words! {
         Resent = "resent",
         /// Its time to live ran out.
         Expired = "expired",
+        /// What is known of its steps: it failed while one's outcome was unknown, or none's is any more.
+        Steps = "steps",
     }
 }
 
@@ -263,8 +266,8 @@ pub struct NewClaim {
     pub effect: Effect,
     /// The command as given, before any substitution.
     pub command: CommandLine,
-    /// The claim whose command started this arrival.
-    pub parent: Option<ClaimId>,
+    /// The attempt whose command started this arrival: the new claim is a step of its group, if it is still open.
+    pub enclosing: Option<Enclosing>,
     /// The newest row of the store when the arrival found nobody holding the key: what came later it has missed.
     pub seen: ClaimId,
     /// The byte that this attempt already holds.
@@ -304,7 +307,7 @@ pub struct Claim {
     pub attempt: i64,
     /// The command as given.
     pub command: CommandLine,
-    /// The claim whose command started this one.
+    /// The claim whose command started this one, as a step of its group.
     pub parent: Option<ClaimId>,
     /// The command's exit code, where it exited.
     pub exit_code: Option<i32>,

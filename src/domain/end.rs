@@ -57,11 +57,23 @@ impl Ended {
     }
 }
 
-/// Judges an attempt's end by how it came and by the last mark that its command left.
+/// Judges an attempt's end by how it came, by the last mark that its command left, and by its steps.
+///
+/// `open_step`: whether the outcome of one of its steps is unknown. Then its own failure is unknown too, whatever its effect:
+/// the step may have landed (§8).
+pub fn judge_end(terms: &EndTerms, end: End, mark: Option<Mark>, open_step: bool) -> Ended {
+    let ended = by_end_and_mark(terms, end, mark);
+    if open_step && ended.state != State::Held && ended.outcome != Outcome::Landed && end != End::NotStarted {
+        return Ended { state: State::Held, outcome: Outcome::Unknown, reason: Reason::Steps };
+    }
+    ended
+}
+
+/// Judges by the end and the mark.
 ///
 /// Exit 0 and `--landed-exit` are the command's last word. Of what else it may end with, a mark `landed` says more: whatever
 /// fails later, it has landed. The other marks speak where the end leaves us not knowing.
-pub fn judge_end(terms: &EndTerms, end: End, mark: Option<Mark>) -> Ended {
+fn by_end_and_mark(terms: &EndTerms, end: End, mark: Option<Mark>) -> Ended {
     let ended = by_end(terms, end);
     match (ended.outcome, mark) {
         (Outcome::Landed, _) => ended,
@@ -154,7 +166,11 @@ mod tests {
         ];
         for (end, local, external) in table {
             for (effect, (state, outcome, reason)) in [(Effect::Local, local), (Effect::External, external)] {
-                assert_eq!(judge_end(&terms(effect), end, None), Ended { state, outcome, reason }, "{end:?} {effect}");
+                assert_eq!(
+                    judge_end(&terms(effect), end, None, false),
+                    Ended { state, outcome, reason },
+                    "{end:?} {effect}"
+                );
             }
         }
     }
@@ -163,18 +179,22 @@ mod tests {
     fn a_kept_failure_is_final_only_where_it_is_known_not_to_have_landed() {
         let kept = |effect| EndTerms { keep_failure: true, ..terms(effect) };
         for end in [End::Exited(1), End::Signaled(15), End::TimedOut { signal: None }] {
-            let local = judge_end(&kept(Effect::Local), end, None);
+            let local = judge_end(&kept(Effect::Local), end, None, false);
             assert_eq!((local.state, local.outcome), (State::Completed, Outcome::NotLanded), "{end:?}");
             let limit_ended_it = matches!(end, End::TimedOut { .. });
             assert_eq!(local.reason, if limit_ended_it { Reason::Timeout } else { Reason::KeptFailure }, "{end:?}");
-            assert_eq!(judge_end(&kept(Effect::External), end, None).state, State::Held, "{end:?}");
+            assert_eq!(judge_end(&kept(Effect::External), end, None, false).state, State::Held, "{end:?}");
         }
         assert_eq!(
-            judge_end(&kept(Effect::Local), End::Exited(6), None).state,
+            judge_end(&kept(Effect::Local), End::Exited(6), None, false).state,
             State::Released,
             "said not to have landed"
         );
-        assert_eq!(judge_end(&kept(Effect::Local), End::NotStarted, None).state, State::Released, "it never ran");
+        assert_eq!(
+            judge_end(&kept(Effect::Local), End::NotStarted, None, false).state,
+            State::Released,
+            "it never ran"
+        );
     }
 
     /// Every end of §6 × every mark: the state that it leaves, for a local and for an external call.
@@ -218,9 +238,9 @@ mod tests {
         for (end, local, external) in table {
             for (effect, expected) in [(Effect::Local, local), (Effect::External, external)] {
                 for ((marks, mark), (state, reason)) in marks.into_iter().zip(expected) {
-                    let ended = judge_end(&EndTerms { marks, ..terms(effect) }, end, mark);
+                    let ended = judge_end(&EndTerms { marks, ..terms(effect) }, end, mark, false);
                     assert_eq!((ended.state, ended.reason), (state, reason), "{end:?} {effect} {marks} {mark:?}");
-                    let stated = mark.is_none() || judge_end(&terms(effect), end, mark) == ended;
+                    let stated = mark.is_none() || judge_end(&terms(effect), end, mark, false) == ended;
                     assert!(stated, "a mark counts without --marks too: {end:?} {mark:?}");
                 }
             }
@@ -249,7 +269,32 @@ mod tests {
     #[test]
     fn a_kept_failure_that_had_landed_is_told_as_landed() {
         let kept = EndTerms { keep_failure: true, ..terms(Effect::Local) };
-        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Landed)), Ended::landed(Reason::Marks));
-        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Sending)).reason, Reason::KeptFailure);
+        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Landed), false), Ended::landed(Reason::Marks));
+        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Sending), false).reason, Reason::KeptFailure);
+    }
+
+    #[test]
+    fn a_failure_beside_a_step_that_nobody_knows_of_is_unknown_too() {
+        let held = |reason| Ended { state: State::Held, outcome: Outcome::Unknown, reason };
+        for (end, local, external) in [
+            (End::Exited(0), Ended::landed(Reason::Exit), Ended::landed(Reason::Exit)),
+            (End::Exited(3), Ended::landed(Reason::LandedExit), Ended::landed(Reason::LandedExit)),
+            (End::Exited(6), held(Reason::Steps), held(Reason::Steps)),
+            (End::Exited(1), held(Reason::Steps), held(Reason::Exit)),
+            (End::Signaled(9), held(Reason::Steps), held(Reason::Signal)),
+            (End::NotStarted, Ended::not_landed(Reason::NotStarted), Ended::not_landed(Reason::NotStarted)),
+        ] {
+            for keep_failure in [false, true] {
+                let local_terms = EndTerms { keep_failure, ..terms(Effect::Local) };
+                assert_eq!(judge_end(&local_terms, end, None, true), local, "{end:?}");
+            }
+            assert_eq!(judge_end(&terms(Effect::External), end, None, true), external, "{end:?}");
+        }
+        let marked = judge_end(&terms(Effect::External), End::Exited(1), Some(Mark::NotLanded), true);
+        assert_eq!(marked, held(Reason::Steps), "its own write has not landed, and the step's may have");
+        assert_eq!(
+            judge_end(&terms(Effect::Local), End::Exited(1), Some(Mark::Landed), true),
+            Ended::landed(Reason::Marks)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The domain: calls, keys, claims and the rules of design §§2–7, as plain values and pure functions.
+//! The domain: calls, keys, claims and the rules of design §§2–8, as plain values and pure functions.
 //!
 //! Invariant: nothing here does I/O, reads a clock or knows a terminal. Everybody may import it; it imports nobody.
 
@@ -8,6 +8,7 @@ pub mod claim;
 pub mod codes;
 pub mod end;
 pub mod event;
+pub mod group;
 pub mod key;
 pub mod moment;
 pub mod pointer;

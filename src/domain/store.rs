@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use super::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, State, Stream};
 use super::end::{End, EndTerms, Ended};
 use super::event::{Event, EventKind, NewEvent};
+use super::group::{Emitted, Enclosing, Member};
 use super::key::Key;
 use super::moment::Moment;
 use super::timestamp::Timestamp;
@@ -139,6 +140,8 @@ pub struct Filter {
     pub tool: Option<String>,
     /// Claimed at or after this time.
     pub since: Option<Timestamp>,
+    /// No steps of other calls, but for those that are held: one that waits for a person must not be missed.
+    pub without_steps: bool,
     /// At most this many, newest first; `None`: all.
     pub limit: Option<u64>,
 }
@@ -213,7 +216,19 @@ pub trait Store {
 
     /// Records what a command says of its write, where the claim is running, or is held without an end of its own, and the
     /// token is the attempt's.
-    fn mark(&mut self, id: ClaimId, token: &str, mark: Mark, actor: &str) -> Result<Marked, StoreError>;
+    fn mark(&mut self, from: &Enclosing, mark: Mark, actor: &str) -> Result<Marked, StoreError>;
+
+    /// Adds a member to the group of an attempt that is open, under a name of its own. Recorded.
+    fn emit(&mut self, from: &Enclosing, name: &str, data: Option<&str>) -> Result<Emitted, StoreError>;
+
+    /// Adds a call to the group of the attempt whose command came to it, if that is open and doesn't have it. Recorded.
+    fn join(&mut self, enclosing: &Enclosing, step: &Key) -> Result<(), StoreError>;
+
+    /// Returns the members of an attempt's group, in order.
+    fn group(&mut self, id: ClaimId) -> Result<Vec<Member>, StoreError>;
+
+    /// Returns the steps of an attempt's group whose outcome is unknown: that run or are held.
+    fn open_steps(&mut self, id: ClaimId) -> Result<Vec<ClaimId>, StoreError>;
 
     /// Leaves an event that changes nothing. Recorded.
     fn leave(&mut self, id: ClaimId, event: &NewEvent, actor: &str) -> Result<(), StoreError>;

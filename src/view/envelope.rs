@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::group::MemberFields;
 use crate::domain::claim::{Claim, Mark, Reason, Stream};
 use crate::domain::event::Event;
 use crate::exit::Failure;
@@ -52,7 +53,7 @@ pub struct Envelope {
     /// Whether output is missing from the record.
     pub truncated: bool,
     /// The group's members; a call without any has an empty list.
-    pub members: Vec<Box<RawValue>>,
+    pub members: Vec<MemberFields>,
     /// When it was claimed, RFC 3339.
     pub created_at: Option<String>,
     /// When its end was recorded.

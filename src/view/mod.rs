@@ -2,6 +2,7 @@
 
 pub mod envelope;
 pub mod escape;
+pub mod group;
 pub mod history;
 pub mod story;
 pub mod table;

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use super::envelope::Output;
 use super::escape::{escape, escape_lines};
+use super::group::{Node, tree};
 use super::history::history;
-use super::words;
+use super::words::{self, Unknown};
 use crate::domain::arrival::Liveness;
-use crate::domain::claim::{Claim, Effect, Mark, Reason, State};
+use crate::domain::claim::{Claim, ClaimId, Effect, Mark, Reason, State};
 use crate::domain::event::Event;
 use crate::domain::timestamp::Timestamp;
 
@@ -33,6 +34,10 @@ pub struct Facts<'a> {
     pub stated: Option<&'a Output>,
     /// Whether its owner lives; asked only while it runs.
     pub owner: Option<Liveness>,
+    /// The members of its group.
+    pub members: &'a [Node],
+    /// Its steps whose outcome is unknown, where it is held for them.
+    pub open_steps: Vec<ClaimId>,
     /// When the call's command was first started.
     pub first_start: Option<Timestamp>,
     /// The store's clock.
@@ -63,10 +68,19 @@ pub fn story(facts: &Facts<'_>) -> String {
     if claim.missing > 0 {
         line("output", &format!("{} bytes of it are missing from the record", claim.missing));
     }
+    if let Some(parent) = claim.parent {
+        line("step of", &format!("claim {parent}"));
+    }
     line("key", &claim.key.to_string());
     let _ = writeln!(text, "\nhistory");
     for line in history(facts.events, facts.attempts) {
         let _ = writeln!(text, "  {line}");
+    }
+    if !facts.members.is_empty() {
+        let _ = writeln!(text, "\ngroup");
+        for line in tree(facts.members) {
+            let _ = writeln!(text, "  {line}");
+        }
     }
     text += &printed(facts);
     if let Some(now) = what_now(facts) {
@@ -187,7 +201,10 @@ fn what_now(facts: &Facts<'_>) -> Option<String> {
     let dead = matches!(facts.owner, Some(Liveness::Dead | Liveness::Unprovable));
     let window_end = claim.means.resend_within.zip(facts.first_start).map(|(window, first)| first.plus(window));
     match claim.state {
-        State::Held => Some(words::what_then(claim, window_end.filter(|end| *end > facts.now))),
+        State::Held => {
+            let window_end = window_end.filter(|end| *end > facts.now);
+            Some(words::what_then(claim, &Unknown { probe: None, window_end, steps: facts.open_steps.clone() }))
+        }
         State::Running if dead => Some(format!(
             "the next arrival, or `idem reconcile {}`, judges it by its marks and its probe; or {}",
             claim.id,

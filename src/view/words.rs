@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::envelope::signal_name;
 use super::escape::escape;
-use crate::domain::claim::{Claim, Effect, Mark, Outcome, Reason, State};
+use crate::domain::claim::{Claim, ClaimId, Effect, Mark, Outcome, Reason, State};
 use crate::domain::timestamp::Timestamp;
 
 /// An answer's words.
@@ -44,12 +44,21 @@ pub struct Ran<'a> {
     pub claim: &'a Claim,
     /// How the command ended: `exited with 7`.
     pub how: &'a str,
-    /// How its probe ended, where it was asked: `exited with 2`.
-    pub probe: Option<&'a str>,
     /// Whether the store could not take all of the output.
     pub refused: bool,
-    /// Until when an unknown outcome may be sent again.
+    /// What can be said where the outcome is unknown.
+    pub unknown: Unknown,
+}
+
+/// What can be said of a claim whose outcome is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// How its probe ended, where it was asked: `exited with 2`.
+    pub probe: Option<String>,
+    /// Until when it may be sent again.
     pub window_end: Option<Timestamp>,
+    /// Its steps whose outcome is unknown, where it is held for them.
+    pub steps: Vec<ClaimId>,
 }
 
 /// The words of a run that this arrival owned.
@@ -58,14 +67,21 @@ pub fn ran(ran: &Ran<'_>) -> Words {
     let id = claim.id;
     let (message, hint) = match (claim.state, claim.reason) {
         (State::Completed, reason) => (format!("the command ran and {}", completed(claim, reason, how)), None),
+        (State::Held, Some(Reason::Steps)) => (
+            format!(
+                "the command ran and {how}, and {}, so its own outcome is unknown too: claim {id} is held and was not retried",
+                open(&ran.unknown.steps)
+            ),
+            Some(what_then(claim, &ran.unknown)),
+        ),
         (State::Held, _) => (
             format!(
                 "the command ran and {how}, so its outcome is unknown{}: the request may have reached the target. Claim \
                  {id} is held and was not retried; {}",
-                ran.probe.map_or(String::new(), |probe| format!("; its probe {probe}")),
+                ran.unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}")),
                 once(claim)
             ),
-            Some(what_then(claim, ran.window_end)),
+            Some(what_then(claim, &ran.unknown)),
         ),
         (_, reason) => {
             let why = match reason {
@@ -173,15 +189,41 @@ pub fn replay(claim: &Claim) -> Words {
     Words { message, hint }
 }
 
-/// The words of 121. `probe`: how this arrival's probe ended, where it asked. `window_end`: until when it may be sent again.
-pub fn held(claim: &Claim, probe: Option<&str>, window_end: Option<Timestamp>) -> Words {
+/// The steps that a claim is held for, as part of a sentence.
+fn open(steps: &[ClaimId]) -> String {
+    match steps {
+        [] => "the outcome of one of its steps was unknown".to_owned(),
+        [step] => format!("the outcome of its step, claim {step}, is unknown"),
+        _ => format!("the outcomes of its steps, claims {}, are unknown", ids(steps)),
+    }
+}
+
+/// Claims in a sentence: `3, 5 and 8`.
+pub fn ids(ids: &[ClaimId]) -> String {
+    let words: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    match words.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// The words of 121.
+pub fn held(claim: &Claim, unknown: &Unknown) -> Words {
     let id = claim.id;
+    if claim.reason == Some(Reason::Steps) {
+        let message = format!(
+            "claim {id} is held: its command {}, and {}. It was not retried, and nothing was run now",
+            end_of(claim),
+            open(&unknown.steps)
+        );
+        return Words { message, hint: Some(what_then(claim, unknown)) };
+    }
     let why = match claim.reason {
         Some(Reason::Interrupted) => "its owner was interrupted before it recorded an outcome".to_owned(),
         Some(Reason::OwnerLost) => "its owner can be proven neither alive nor dead".to_owned(),
         _ => format!("its command {}", end_of(claim)),
     };
-    let asked = probe.map_or(String::new(), |probe| format!("; its probe {probe}"));
+    let asked = unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}"));
     let message = match claim.effect {
         Effect::External => format!(
             "claim {id} is held: {why}, and the request may have reached the target; the target decides what came of \
@@ -194,7 +236,7 @@ pub fn held(claim: &Claim, probe: Option<&str>, window_end: Option<Timestamp>) -
             )
         }
     };
-    Words { message, hint: Some(what_then(claim, window_end)) }
+    Words { message, hint: Some(what_then(claim, unknown)) }
 }
 
 /// The words of an arrival that was told to end while it asked the target, which then said that nothing had landed.
@@ -274,10 +316,20 @@ pub fn not_released(id: i64, why: &str, error: &str) -> Words {
 }
 
 /// What to do about a held claim: what a repeat would do by itself, and what a person can say.
-pub fn what_then(claim: &Claim, window_end: Option<Timestamp>) -> String {
+pub fn what_then(claim: &Claim, unknown: &Unknown) -> String {
+    if claim.reason == Some(Reason::Steps) {
+        return match unknown.steps.as_slice() {
+            [] => "the next call runs it again, and steps that have landed replay".to_owned(),
+            [step, ..] => format!(
+                "a repeat asks about its steps by their probes, where they have one; else {} for the step. Then the next call \
+                 runs this one again, and steps that have landed replay",
+                say(*step)
+            ),
+        };
+    }
     let resolve = ask_then_say(claim.id);
     let probe = claim.means.probe.is_some();
-    match window_end {
+    match unknown.window_end {
         Some(end) => {
             format!("until {end} a repeat that states --resend-within sends it again with the same key; else {resolve}")
         }
@@ -296,9 +348,11 @@ pub fn how_to_resolve(id: i64) -> String {
 }
 
 fn ask_then_say(id: i64) -> String {
-    format!(
-        "ask the target, then say `idem resolve {id} landed` or `idem resolve {id} not-landed` (the next call then runs)"
-    )
+    format!("{} (the next call then runs)", say(id))
+}
+
+fn say(id: i64) -> String {
+    format!("ask the target, then say `idem resolve {id} landed` or `idem resolve {id} not-landed`")
 }
 
 /// The command line as a person would type it, shortened.

@@ -11,6 +11,7 @@ use idem::domain::claim::{
 use idem::domain::codes::ExitCodes;
 use idem::domain::end::{End, EndTerms, Ended};
 use idem::domain::event::{EventKind, NewEvent};
+use idem::domain::group::Enclosing;
 use idem::domain::key::Key;
 use idem::domain::store::{
     ClaimRef, Claimed, Filter, Finish, Finished, Found, NewOutput, NewResult, Store, Transition, Which,
@@ -103,6 +104,26 @@ macro_rules! tests {
                 $crate::unknown::the_first_start_is_that_of_all_attempts::<$stores>();
             }
             #[test]
+            fn a_name_is_there_once_in_a_group() {
+                $crate::groups::a_name_is_there_once_in_a_group::<$stores>();
+            }
+            #[test]
+            fn a_group_is_that_of_all_attempts_until_its_key_is_cleared() {
+                $crate::groups::a_group_is_that_of_all_attempts_until_its_key_is_cleared::<$stores>();
+            }
+            #[test]
+            fn a_step_belongs_to_each_group_that_came_to_it() {
+                $crate::groups::a_step_belongs_to_each_group_that_came_to_it::<$stores>();
+            }
+            #[test]
+            fn a_failure_beside_an_open_step_is_held() {
+                $crate::groups::a_failure_beside_an_open_step_is_held::<$stores>();
+            }
+            #[test]
+            fn many_members_at_once_are_all_there() {
+                $crate::groups::many_members_at_once_are_all_there::<$stores>();
+            }
+            #[test]
             fn steps_know_what_encloses_them() {
                 $crate::contract::steps_know_what_encloses_them::<$stores>();
             }
@@ -121,7 +142,7 @@ pub(crate) fn call(name: &str) -> NewClaim {
         bound: None,
         effect: Effect::External,
         command: CommandLine::new(&["sh", "-c", "exit 3"]),
-        parent: None,
+        enclosing: None,
         seen: i64::MAX,
         lock: LockPlace { offset: (1 << 62) - 1, inode: 77 },
         owner: Owner { actor: "ada@h[12]".into(), process: "start 9".into() },
@@ -135,6 +156,11 @@ pub(crate) fn inserted(store: &mut impl Store, new: &NewClaim) -> (ClaimId, i64)
         Claimed::Inserted { id, attempt, .. } => (id, attempt),
         Claimed::Taken(claim) | Claimed::Missed(claim) => panic!("claim {} is there", claim.id),
     }
+}
+
+/// What the commands of these tests' claims are told: all have one lock place, and so one token.
+pub(crate) fn within(id: ClaimId) -> Enclosing {
+    Enclosing { id, token: call("t").lock.token() }
 }
 
 /// The end of a local command that exited with this code.
@@ -278,13 +304,13 @@ pub(crate) fn a_claim_comes_back_as_it_was_given<S: Stores>() {
         resend_within: Some(Duration::from_mins(3)),
         ttl: Some(Duration::from_hours(4)),
     };
-    let new = NewClaim { parent: Some(41), means, ..call("t") };
+    let new = NewClaim { means, ..call("t") };
     let (id, _) = inserted(&mut store, &new);
     let claim = get(&mut stores.open(), id);
     assert_eq!(claim.key, new.key);
     assert_eq!((&claim.who, &claim.conv, &claim.tool), (&new.who, &new.conv, &new.tool));
     assert_eq!((&claim.params, &claim.command), (&new.params, &new.command));
-    assert_eq!((claim.effect, claim.parent, claim.lock), (new.effect, new.parent, new.lock));
+    assert_eq!((claim.effect, claim.parent, claim.lock), (new.effect, None, new.lock));
     assert_eq!((&claim.owner, &claim.means, claim.mark), (&new.owner, &new.means, None));
     assert!(!claim.uptime.boot.is_empty() && claim.uptime.millis > 0);
     assert_eq!((claim.state, claim.outcome, claim.reason), (State::Running, Outcome::Unknown, None));
@@ -543,8 +569,8 @@ pub(crate) fn steps_know_what_encloses_them<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
     let (outer, _) = inserted(&mut store, &call("outer"));
-    let (step, _) = inserted(&mut store, &NewClaim { parent: Some(outer), ..call("step") });
-    let (inner, _) = inserted(&mut store, &NewClaim { parent: Some(step), ..call("inner") });
+    let (step, _) = inserted(&mut store, &NewClaim { enclosing: Some(within(outer)), ..call("step") });
+    let (inner, _) = inserted(&mut store, &NewClaim { enclosing: Some(within(step)), ..call("inner") });
     let (other, _) = inserted(&mut store, &call("other"));
     let mut encloses = |a, b| store.encloses(a, b).expect("reading works");
     assert!(encloses(outer, outer) && encloses(outer, step) && encloses(outer, inner) && encloses(step, inner));

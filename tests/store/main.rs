@@ -1,6 +1,7 @@
 //! The contract of `Store`, one generic test run against every implementation.
 
 mod contract;
+mod groups;
 mod unknown;
 
 use idem::store::Location;

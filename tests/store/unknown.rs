@@ -8,14 +8,10 @@ use idem::domain::event::{EventKind, NewEvent};
 use idem::domain::key::Key;
 use idem::domain::store::{Claimed, Finished, Marked, Store, Transition};
 
-use crate::contract::{Stores, call, change, failed, get, hold, inserted, kinds, landed, unknown};
-
-fn token(new: &NewClaim) -> String {
-    new.lock.token()
-}
+use crate::contract::{Stores, call, change, failed, get, hold, inserted, kinds, landed, unknown, within};
 
 fn mark<S: Store>(store: &mut S, id: i64, mark: Mark) -> Marked {
-    store.mark(id, &token(&call("t")), mark, "cmd@h[3]").expect("marking works")
+    store.mark(&within(id), mark, "cmd@h[3]").expect("marking works")
 }
 
 pub(crate) fn a_mark_is_taken_from_its_own_attempt_while_it_is_open<S: Stores>() {

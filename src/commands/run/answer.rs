@@ -104,8 +104,7 @@ impl Answer {
 
     /// Answers 121.
     pub(super) fn held(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
-        let window_end = arrival.window_end(claim);
-        let words = words::held(claim, arrival.probe_of(claim), window_end);
+        let words = words::held(claim, &arrival.unknown(claim));
         Answer::turned_away(arrival, claim, EventKind::Held, exit::HELD, words)
     }
 

@@ -49,7 +49,7 @@ impl Call {
         let tool = name("tool", identity.tool.as_ref(), None)?;
         let took_stdin = identity.params == "-";
         check_stdin(identity, took_stdin, stdin)?;
-        let raw = raw_params(&identity.params)?;
+        let raw = raw_json("params", &identity.params)?;
         // Parsed and checked in full before anything is left out of it.
         let mut json = Json::parse(&raw)?;
         let params = recorded(&json, redact)?;
@@ -146,31 +146,31 @@ fn name(what: &str, given: Option<&OsString>, variable: Option<&str>) -> anyhow:
     }
 }
 
-/// Returns the bytes of the params: those given, a file's (`@FILE`) or standard input's (`-`).
-fn raw_params(given: &OsStr) -> anyhow::Result<Vec<u8>> {
+/// Returns the bytes of a JSON text: those given, a file's (`@FILE`) or standard input's (`-`).
+pub(in crate::commands) fn raw_json(what: &str, given: &OsStr) -> anyhow::Result<Vec<u8>> {
     let bytes = given.as_bytes();
     if bytes == b"-" {
         let mut raw = Vec::new();
         let read = std::io::stdin().lock().take(MAX_PARAMS + 1).read_to_end(&mut raw);
-        read.context("the params can't be read from standard input")?;
-        return bounded(raw);
+        read.with_context(|| format!("the {what} can't be read from standard input"))?;
+        return bounded(what, raw);
     }
     match bytes.strip_prefix(b"@") {
         Some(path) => {
             let path = Path::new(OsStr::from_bytes(path));
             let mut raw = Vec::new();
             let read = File::open(path).and_then(|file| file.take(MAX_PARAMS + 1).read_to_end(&mut raw));
-            read.with_context(|| format!("the params' file {} can't be read", path.display()))?;
-            bounded(raw)
+            read.with_context(|| format!("the file {} for the {what} can't be read", path.display()))?;
+            bounded(what, raw)
         }
         None => Ok(bytes.to_vec()),
     }
 }
 
 /// Refuses what no params are: an endless device, a film.
-fn bounded(raw: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+fn bounded(what: &str, raw: Vec<u8>) -> anyhow::Result<Vec<u8>> {
     if raw.len() as u64 > MAX_PARAMS {
-        return Err(Failure::new(Kind::Usage, format!("the params are over {} MiB", MAX_PARAMS >> 20))
+        return Err(Failure::new(Kind::Usage, format!("the {what} can't be over {} MiB", MAX_PARAMS >> 20))
             .hint("give large inputs by --bind-file or --bind-stdin")
             .into());
     }

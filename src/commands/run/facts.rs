@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::Arrival;
 use crate::commands::settle::lock_failed;
-use crate::domain::arrival::{Holder, Liveness, Past, ProbeFacts};
+use crate::domain::arrival::{Holder, Liveness, Past, ProbeFacts, Steps};
 use crate::domain::claim::{Claim, Reason, State};
 use crate::domain::end::by_marks;
 use crate::domain::moment::{is_over, is_within};
 use crate::domain::timestamp::Timestamp;
+use crate::view::words::Unknown;
 
 impl Arrival<'_> {
     /// Gathers them, each where it can matter: a replay costs no look at a lock or a clock.
@@ -25,6 +26,7 @@ impl Arrival<'_> {
             encloses_arrival,
             owner,
             by_marks: by_marks(claim.means.marks, claim.mark),
+            steps: self.steps(claim)?,
             probe,
             in_window: claim.state == State::Held && self.in_window(claim)?,
             is_over: self.is_over(claim)?,
@@ -40,6 +42,24 @@ impl Arrival<'_> {
         }
         let location = self.location.clone();
         Ok(self.locks()?.test(claim.lock).map_err(|error| lock_failed(&location, &error))?)
+    }
+
+    fn steps(&mut self, claim: &Claim) -> anyhow::Result<Steps> {
+        if claim.state != State::Held || claim.reason != Some(Reason::Steps) {
+            return Ok(Steps::NotAsked);
+        }
+        Ok(if self.store.open_steps(claim.id)?.is_empty() { Steps::Known } else { Steps::Open })
+    }
+
+    /// Gathers what the words of an unknown outcome need.
+    pub(super) fn unknown(&mut self, claim: &Claim) -> Unknown {
+        let steps = if claim.reason == Some(Reason::Steps) { self.store.open_steps(claim.id) } else { Ok(Vec::new()) };
+        Unknown {
+            probe: self.probe_of(claim).map(str::to_owned),
+            window_end: self.window_end(claim),
+            // Words go on without them where they can't be read.
+            steps: steps.unwrap_or_default(),
+        }
     }
 
     fn probe_facts(&mut self, claim: &Claim) -> anyhow::Result<ProbeFacts> {
@@ -67,7 +87,7 @@ impl Arrival<'_> {
 
     /// Returns until when a repeat that states it may send an unknown outcome again, as far as the clock goes; `None` where
     /// none may.
-    pub(super) fn window_end(&mut self, claim: &Claim) -> Option<Timestamp> {
+    fn window_end(&mut self, claim: &Claim) -> Option<Timestamp> {
         let window = self.window(claim).or(claim.means.resend_within).filter(|_| claim.state == State::Held)?;
         let first = self.store.first_start(&claim.key).ok().flatten()?;
         let open = is_within(window, &first, &self.store.now().ok()?);
@@ -80,14 +100,14 @@ impl Arrival<'_> {
     }
 
     /// Returns how this arrival's own probe of a claim ended.
-    pub(super) fn probe_of(&self, claim: &Claim) -> Option<&str> {
+    fn probe_of(&self, claim: &Claim) -> Option<&str> {
         let (asked, how) = self.asked.as_ref()?;
         how.as_deref().filter(|_| *asked == claim.id)
     }
 
     /// Tells whether the command of a running claim started this arrival, directly or through steps.
     fn is_under(&mut self, claim: &Claim) -> anyhow::Result<bool> {
-        if let Some(enclosing) = self.enclosing
+        if let Some(enclosing) = self.enclosing.as_ref().map(|enclosing| enclosing.id)
             && self.store.encloses(claim.id, enclosing)?
         {
             return Ok(true);

@@ -10,6 +10,7 @@ use super::facts::past;
 use super::own::Owned;
 use super::{Answer, Arrival, own};
 use crate::commands::asking::Question;
+use crate::commands::finding::Finder;
 use crate::commands::settle::{self, lock_failed};
 use crate::domain::arrival::{Verdict, after_wait, judge};
 use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Probe, Reason, State};
@@ -82,6 +83,9 @@ impl Arrival<'_> {
             // Whoever waits for this arrival's probe waits no longer than it takes to know whether it runs the command.
             self.right = None;
         }
+        if !matches!(verdict, Verdict::Claim | Verdict::Mismatch | Verdict::InsideItself) {
+            self.join()?;
+        }
         match verdict {
             Verdict::Claim => Ok(Next::Look),
             Verdict::Replay => answer(Answer::replay(self, claim)?),
@@ -92,6 +96,7 @@ impl Arrival<'_> {
             Verdict::Wait => self.wait_for(claim),
             Verdict::WaitForProbe => self.wait_for_probe(claim),
             Verdict::Probe => self.probe(claim),
+            Verdict::AskSteps => self.ask_steps(claim),
             Verdict::Hold(reason) => self.hold(claim, reason),
             Verdict::Conclude(ended) => {
                 self.store.transition(claim.id, &settle::concluded(claim, ended, &self.actor))?;
@@ -108,6 +113,18 @@ impl Arrival<'_> {
                 self.own(Some(InPlaceOf { claim: claim.id, from: claim.state, mark: claim.mark, reason, within }))
             }
         }
+    }
+
+    /// Makes the call a step of the group around it, whoever runs it or has run it: a replay of the parent gives it back too.
+    ///
+    /// Before anything is waited for: *the parent's time runs out while this arrival waits for the step's owner*; the
+    /// parent's end must see a step whose outcome is unknown.
+    fn join(&mut self) -> anyhow::Result<()> {
+        if let Some(enclosing) = self.enclosing.as_ref().filter(|_| !self.joined) {
+            self.store.join(enclosing, &self.call.key)?;
+            self.joined = true;
+        }
+        Ok(())
     }
 
     /// Holds a claim whose owner is gone and has left no outcome.
@@ -149,7 +166,7 @@ impl Arrival<'_> {
             bound: self.call.bound.clone(),
             effect: self.terms.effect,
             command: self.command.clone(),
-            parent: self.enclosing,
+            enclosing: self.enclosing.clone(),
             seen,
             lock: lock.place(),
             owner,
@@ -202,6 +219,21 @@ impl Arrival<'_> {
         Ok(match newest {
             Some(newest) if for_attempt || newest.id > claim.id => Next::Past(Box::new(newest)),
             _ => Next::Look,
+        })
+    }
+
+    /// Finds out about the steps that a claim is held for, as an arrival at each of them would, and runs none.
+    fn ask_steps(&mut self, claim: &Claim) -> anyhow::Result<Next> {
+        let mut finder = Finder::new(&self.location, &self.actor);
+        finder.find_out(self.store.as_mut(), claim, None)?;
+        self.asked = Some((claim.id, None));
+        let told_to_end = finder.told_to_end;
+        let claim = self.store.get(claim.id)?.with_context(|| format!("claim {} is gone", claim.id))?;
+        Ok(match told_to_end {
+            // Nothing is started any more, whatever was found out.
+            Some(_) if claim.state == State::Held => Next::Answer(Box::new(Answer::held(self, &claim))),
+            Some(signal) => Next::Answer(Box::new(Answer::stopped(self, &claim, signal))),
+            None => Next::Look,
         })
     }
 

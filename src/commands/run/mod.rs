@@ -22,11 +22,13 @@ use anyhow::Context;
 
 use self::answer::{Answer, Tone};
 use self::call::Call;
+use super::group;
 use super::settle::lock_failed;
 use crate::cli::{Global, RunArgs};
 use crate::domain::arrival::Terms;
 use crate::domain::claim::{Claim, ClaimId, CommandLine, Means};
 use crate::domain::event::EventKind;
+use crate::domain::group::Enclosing;
 use crate::domain::store::{Store, Which};
 use crate::exit::{Failure, Of};
 use crate::liveness::{LockFile, ProbeLock};
@@ -35,7 +37,7 @@ use crate::settings;
 use crate::store::Location;
 use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
-use crate::view::envelope::{Envelope, Output};
+use crate::view::envelope::{Envelope, ErrorFields, Output};
 
 /// How much of a claim's output is recorded, in bytes, both streams together (design §12, paths).
 pub(super) const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
@@ -99,9 +101,10 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         command: CommandLine::new(&args.command),
         terms: options::terms(args),
         wants_output: args.json || status_file.is_some(),
-        enclosing: settings::enclosing_claim(&location),
+        enclosing: settings::enclosing(&location),
         actor: settings::actor(),
         until: args.wait.and_then(|wait| Instant::now().checked_add(wait)),
+        joined: false,
         locks: None,
         seen: None,
         waited: None,
@@ -113,9 +116,24 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         store,
         ui,
     };
-    let answer = arrival.settle();
+    let answer = arrival.settle().map(|answer| with_group(&mut arrival, answer));
     // The process is about to end, and the kernel closes and unlocks all at once: closing a store orderly is paid for.
     std::mem::forget(arrival);
+    answer
+}
+
+/// Puts the members of the claim's group into an envelope that is wanted.
+fn with_group(arrival: &mut Arrival<'_>, mut answer: Answer) -> Answer {
+    let Some(id) = answer.envelope.id.filter(|_| arrival.wants_output) else { return answer };
+    match group::members(arrival.store.as_mut(), id, true) {
+        Ok(members) => answer.envelope.members = group::fields(members),
+        Err(error) => {
+            // What ran or was replayed has been passed on: that its members can't be told is said, and changes no code.
+            let failure = Failure::from_error(error);
+            arrival.ui.error(&format!("the members of its group can't be read: {}", failure.message), None);
+            answer.envelope.error.get_or_insert(ErrorFields::of(&failure));
+        }
+    }
     answer
 }
 
@@ -131,7 +149,9 @@ pub(super) struct Arrival<'a> {
     store: Box<dyn Store>,
     /// Opened once it is needed: a replay needs no lock.
     locks: Option<LockFile>,
-    enclosing: Option<ClaimId>,
+    enclosing: Option<Enclosing>,
+    /// Whether the group around it has this call.
+    joined: bool,
     actor: String,
     /// When `--wait` runs out.
     until: Option<Instant>,

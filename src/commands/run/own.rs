@@ -136,7 +136,9 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
         return Answer::silent(code);
     }
     let asked = match (finished, asking) {
-        (Finished::Recorded(ended), Some(right)) if ended.state == State::Held => ask(arrival, owned, right),
+        (Finished::Recorded(ended), Some(right)) if ended.state == State::Held && ended.reason != Reason::Steps => {
+            ask(arrival, owned, right)
+        }
         _ => None,
     };
     if let Some(asked) = asked.as_ref().filter(|asked| asked.became == Some(Ended::landed(Reason::Probe))) {
@@ -155,13 +157,15 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
         Finished::Recorded(ended) if claim.state != became.unwrap_or(ended).state => Finished::Late(claim.state),
         as_recorded => as_recorded,
     };
+    if let Some(asked) = &asked {
+        arrival.asked = Some((claim.id, Some(asked.how.clone())));
+    }
     let words = match finished {
         Finished::Recorded(_) => words::ran(&words::Ran {
             claim: &claim,
             how: &how_it_ended(end),
-            probe: asked.as_ref().map(|asked| asked.how.as_str()),
             refused,
-            window_end: arrival.window_end(&claim),
+            unknown: arrival.unknown(&claim),
         }),
         Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
     };
@@ -182,7 +186,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
 /// Before the end is recorded, so that those who wait find it taken when they wake, and take this probe's answer.
 fn right_to_ask(arrival: &Arrival<'_>, owned: &Owned, finish: &Finish) -> Option<ProbeLock> {
     arrival.means.probe.as_ref()?;
-    if judge_end(&finish.terms, finish.end, Some(Mark::Sending)).state != State::Held {
+    if judge_end(&finish.terms, finish.end, Some(Mark::Sending), false).state != State::Held {
         return None;
     }
     // Where locks fail, the next arrival asks.

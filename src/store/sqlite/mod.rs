@@ -6,6 +6,7 @@
 mod arrivals;
 mod create;
 mod error;
+mod group;
 mod guard;
 mod open;
 mod queue;
@@ -26,6 +27,7 @@ use self::queue::Queue;
 use super::{Location, beside};
 use crate::domain::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, Stream};
 use crate::domain::event::{Event, EventKind, NewEvent};
+use crate::domain::group::{Emitted, Enclosing, Member};
 use crate::domain::key::Key;
 use crate::domain::moment::Moment;
 use crate::domain::store::{
@@ -180,8 +182,28 @@ impl Store for SqliteStore {
         self.write(|tx| write::transition(tx, id, transition))
     }
 
-    fn mark(&mut self, id: ClaimId, token: &str, mark: Mark, actor: &str) -> Result<Marked, StoreError> {
-        self.write(|tx| write::mark(tx, id, token, mark, actor))
+    fn mark(&mut self, from: &Enclosing, mark: Mark, actor: &str) -> Result<Marked, StoreError> {
+        self.write(|tx| write::mark(tx, from, mark, actor))
+    }
+
+    fn emit(&mut self, from: &Enclosing, name: &str, data: Option<&str>) -> Result<Emitted, StoreError> {
+        self.write(|tx| group::emit(tx, from, name, data))
+    }
+
+    fn join(&mut self, enclosing: &Enclosing, step: &Key) -> Result<(), StoreError> {
+        // A parent that runs again comes to steps that its group has: nothing is written for those.
+        if self.read(|conn| group::would_join(conn, enclosing, step))? {
+            self.write(|tx| group::join(tx, enclosing, step))?;
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, id: ClaimId) -> Result<Vec<Member>, StoreError> {
+        self.read(|conn| group::members(conn, id))
+    }
+
+    fn open_steps(&mut self, id: ClaimId) -> Result<Vec<ClaimId>, StoreError> {
+        self.read(|conn| group::open_steps(conn, id))
     }
 
     fn leave(&mut self, id: ClaimId, event: &NewEvent, actor: &str) -> Result<(), StoreError> {

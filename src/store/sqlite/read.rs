@@ -51,6 +51,9 @@ pub(super) fn list(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<L
         values.push(since.0.into());
         wanted.push(format!("created_at >= ?{}", values.len()));
     }
+    if filter.without_steps {
+        wanted.push("(parent IS NULL OR state = 'held')".to_owned());
+    }
     let mut sql = format!(
         "SELECT {}, (SELECT count(*) FROM event WHERE event.claim = claim.id
                      AND kind IN ('run', 'replay', 'busy', 'held', 'mismatch', 'inside-itself')) FROM claim",

@@ -6,10 +6,12 @@ use std::time::SystemTime;
 use nix::sys::signal::Signal;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::group::{join, open_attempt, open_steps};
 use super::rows::{self, millis};
-use crate::domain::claim::{Chunk, Claim, ClaimId, InPlaceOf, Mark, NewClaim, Outcome, Reason, State, Stream};
+use crate::domain::claim::{Chunk, Claim, ClaimId, InPlaceOf, Mark, NewClaim, Outcome, State, Stream};
 use crate::domain::end::{End, Ended, judge_end};
 use crate::domain::event::{EventKind, NewEvent};
+use crate::domain::group::Enclosing;
 use crate::domain::key::Key;
 use crate::domain::moment::{Moment, Uptime, is_within};
 use crate::domain::store::{Claimed, Finish, Finished, Marked, NewOutput, NewResult, Transition};
@@ -87,6 +89,10 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim, uptime: &Uptime) -> ru
     if let Some(old) = &new.in_place_of {
         take_place(tx, new, old)?;
     }
+    let enclosing = match &new.enclosing {
+        Some(enclosing) => open_attempt(tx, enclosing)?.and_then(Result::ok),
+        None => None,
+    };
     let at = now();
     let probe = new.means.probe.as_ref();
     // The unique index is the arbiter.
@@ -102,7 +108,7 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim, uptime: &Uptime) -> ru
                 new.params,
                 new.bound,
                 new.command.as_bytes(),
-                new.parent,
+                enclosing.map(|claim| claim.id),
                 at.0,
                 new.lock.offset,
                 new.lock.inode,
@@ -124,6 +130,9 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim, uptime: &Uptime) -> ru
         .optional()?;
     if let Some((id, attempt)) = inserted {
         insert_event(tx, id, at, EventKind::Run, &new.owner.actor, None)?;
+        if let Some(enclosing) = &new.enclosing {
+            join(tx, enclosing, &new.key)?;
+        }
         return Ok(Claimed::Inserted { id, attempt, created_at: at });
     }
     // Within this transaction nobody can have taken the holder away.
@@ -208,11 +217,11 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
     let at = now();
     // Most commands leave no mark, and the row says so itself: it is read only where this changes nothing.
     let mut mark = None;
-    let mut ended = judge_end(&finish.terms, finish.end, mark);
+    let mut ended = judge(tx, id, finish, mark)?;
     let mut changed = end_row(tx, id, finish, ended, mark, at)?;
     if changed == 0 {
         mark = get(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?.mark;
-        ended = judge_end(&finish.terms, finish.end, mark);
+        ended = judge(tx, id, finish, mark)?;
         changed = end_row(tx, id, finish, ended, mark, at)?;
     }
     let detail = end_detail(finish, ended);
@@ -230,6 +239,15 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
     let claim = get(tx, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
     insert_event(tx, id, at, EventKind::LateOutcome, &finish.actor, Some(&detail))?;
     Ok(Finished::Late(claim.state))
+}
+
+/// Judges an end. The steps matter, and are looked at, only where it has not landed.
+fn judge(tx: &Transaction<'_>, id: ClaimId, finish: &Finish, mark: Option<Mark>) -> rusqlite::Result<Ended> {
+    let ended = judge_end(&finish.terms, finish.end, mark, false);
+    if ended.outcome == Outcome::Landed || open_steps(tx, id)?.is_empty() {
+        return Ok(ended);
+    }
+    Ok(judge_end(&finish.terms, finish.end, mark, true))
 }
 
 /// Ends the row if it may still be ended by its owner and has this mark. Returns how many rows that were.
@@ -335,29 +353,21 @@ fn state_result(tx: &Transaction<'_>, id: ClaimId, result: &NewResult) -> rusqli
 ///
 /// While it runs, and while it is held without an end of its own (its idem was killed, or was thought lost): a truth that
 /// comes late still counts. Once anybody has decided, it is refused, so that a command that asks before it sends doesn't.
-pub(super) fn mark(
-    tx: &Transaction<'_>,
-    id: ClaimId,
-    token: &str,
-    mark: Mark,
-    actor: &str,
-) -> rusqlite::Result<Marked> {
-    let Some(claim) = get(tx, id)?.filter(|claim| claim.lock.token() == token) else {
-        return Ok(Marked::NotThisAttempt);
+pub(super) fn mark(tx: &Transaction<'_>, from: &Enclosing, mark: Mark, actor: &str) -> rusqlite::Result<Marked> {
+    let claim = match open_attempt(tx, from)? {
+        None => return Ok(Marked::NotThisAttempt),
+        Some(Err(state)) => return Ok(Marked::Over(state)),
+        Some(Ok(claim)) => claim,
     };
-    let unended = matches!(claim.reason, Some(Reason::Interrupted | Reason::OwnerLost));
-    if claim.state != State::Running && !(claim.state == State::Held && unended) {
-        return Ok(Marked::Over(claim.state));
-    }
     if claim.mark == Some(mark) {
         return Ok(Marked::Recorded);
     }
     if claim.mark == Some(Mark::Landed) {
         return Ok(Marked::HasLanded);
     }
-    tx.execute("UPDATE claim SET mark = ?2 WHERE id = ?1", params![id, mark.as_str()])?;
+    tx.execute("UPDATE claim SET mark = ?2 WHERE id = ?1", params![claim.id, mark.as_str()])?;
     let detail = serde_json::json!({ "mark": mark.as_str() }).to_string();
-    insert_event(tx, id, now(), EventKind::Mark, actor, Some(&detail))?;
+    insert_event(tx, claim.id, now(), EventKind::Mark, actor, Some(&detail))?;
     Ok(Marked::Recorded)
 }
 

@@ -1,0 +1,72 @@
+//! Collecting a claim's group from the store, for envelopes, the story and `clear --group`.
+
+use std::collections::HashSet;
+
+use crate::domain::claim::{Claim, ClaimId};
+use crate::domain::group::Made;
+use crate::domain::store::{Store, StoreError, Which};
+use crate::view::envelope::Output;
+use crate::view::group::{MemberFields, Node};
+
+/// How deep a group is shown. What is below that can be asked for by its own number.
+const DEPTH: usize = 50;
+
+/// Returns the members of a claim's group, with all that is below them; `output`: with what the steps printed.
+pub(super) fn members(store: &mut dyn Store, id: ClaimId, output: bool) -> anyhow::Result<Vec<Node>> {
+    Ok(below(store, id, output, &mut HashSet::from([id]), 0)?)
+}
+
+/// Returns them as an envelope has them.
+pub(super) fn fields(members: Vec<Node>) -> Vec<MemberFields> {
+    members.into_iter().map(Into::into).collect()
+}
+
+/// `seen`: the claims whose members are shown elsewhere. A step may belong to several groups, and two calls may each have
+/// come to the other's result: its members are told where it comes first.
+fn below(
+    store: &mut dyn Store,
+    id: ClaimId,
+    with_output: bool,
+    seen: &mut HashSet<ClaimId>,
+    depth: usize,
+) -> Result<Vec<Node>, StoreError> {
+    let mut nodes = Vec::new();
+    for member in store.group(id)? {
+        nodes.push(match member.made {
+            Made::Emitted { name, data } => Node::Member { name, data },
+            Made::Step(claim) => {
+                let first = depth < DEPTH && seen.insert(claim.id);
+                let members = if first { below(store, claim.id, with_output, seen, depth + 1)? } else { Vec::new() };
+                let output = if with_output { Some(printed(store, claim.id)?) } else { None };
+                Node::Step { claim, output, members }
+            }
+        });
+    }
+    Ok(nodes)
+}
+
+fn printed(store: &mut dyn Store, id: ClaimId) -> Result<Output, StoreError> {
+    let mut output = Output::default();
+    let visited = store.output(id, Which::Result, &mut |stream, bytes| {
+        output.push(stream, bytes);
+        Ok(())
+    })?;
+    debug_assert!(visited.is_ok(), "to push to memory never fails");
+    Ok(output)
+}
+
+/// Returns every step below, each once, parents before their steps.
+pub(super) fn steps(members: &[Node]) -> Vec<&Claim> {
+    let mut seen = HashSet::new();
+    let mut found: Vec<&Claim> = Vec::new();
+    let mut next: Vec<&Node> = members.iter().rev().collect();
+    while let Some(node) = next.pop() {
+        if let Node::Step { claim, members, .. } = node {
+            if seen.insert(claim.id) {
+                found.push(claim);
+            }
+            next.extend(members.iter().rev());
+        }
+    }
+    found
+}
