@@ -35,6 +35,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('resolve', 'resolve', [CompletionResultType]::ParameterValue, 'Say what became of a held claim')
             [CompletionResult]::new('reconcile', 'reconcile', [CompletionResultType]::ParameterValue, 'Ask the targets of held claims, by their probes, what became of them')
             [CompletionResult]::new('mark', 'mark', [CompletionResultType]::ParameterValue, 'Inside a command: say what is known of its write')
+            [CompletionResult]::new('emit', 'emit', [CompletionResultType]::ParameterValue, 'Inside a command: name something that it made, for the group that a replay gives back')
             break
         }
         'idem;run' {
@@ -105,6 +106,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'At most this many')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--steps', '--steps', [CompletionResultType]::ParameterName, 'Steps of other calls too; those that are held are always there')
             [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'History too: claims that were released, cleared or have expired')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object a line')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -129,6 +131,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say why; kept in the history')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Clear the steps below the claims too, with their own steps')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Clear a running claim too, though its owner lives: its command is not stopped')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -141,7 +144,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say how you know; kept in the history')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
-            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Resolve a running claim too, though its owner lives: its command is not stopped')
+            [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -162,6 +165,13 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;mark' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;emit' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')

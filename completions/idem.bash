@@ -19,6 +19,9 @@ _idem() {
             idem,clear)
                 cmd="idem__subcmd__clear"
                 ;;
+            idem,emit)
+                cmd="idem__subcmd__emit"
+                ;;
             idem,key)
                 cmd="idem__subcmd__key"
                 ;;
@@ -47,7 +50,7 @@ _idem() {
 
     case "${cmd}" in
         idem)
-            opts="-h -V --store --color --help --version run key list show clear resolve reconcile mark"
+            opts="-h -V --store --color --help --version run key list show clear resolve reconcile mark emit"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -69,7 +72,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__clear)
-            opts="-h --state --who --conv --tool --force --yes --note --store --color --help"
+            opts="-h --state --who --conv --tool --group --force --yes --note --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -95,6 +98,28 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__emit)
+            opts="-h --store --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -165,7 +190,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__list)
-            opts="-h --state --who --conv --tool --since --limit --all --json --store --color --help"
+            opts="-h --state --who --conv --tool --since --limit --steps --all --json --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

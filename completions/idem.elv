@@ -32,6 +32,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand resolve 'Say what became of a held claim'
             cand reconcile 'Ask the targets of held claims, by their probes, what became of them'
             cand mark 'Inside a command: say what is known of its write'
+            cand emit 'Inside a command: name something that it made, for the group that a replay gives back'
         }
         &'idem;run'= {
             cand --who 'Who calls'
@@ -99,6 +100,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --limit 'At most this many'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --color 'When to colour idem''s own output'
+            cand --steps 'Steps of other calls too; those that are held are always there'
             cand --all 'History too: claims that were released, cleared or have expired'
             cand --json 'One JSON object a line'
             cand -h 'Print help (see more with ''--help'')'
@@ -121,6 +123,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --note 'Say why; kept in the history'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --color 'When to colour idem''s own output'
+            cand --group 'Clear the steps below the claims too, with their own steps'
             cand --force 'Clear a running claim too, though its owner lives: its command is not stopped'
             cand --yes 'Don''t ask'
             cand -h 'Print help (see more with ''--help'')'
@@ -132,7 +135,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --note 'Say how you know; kept in the history'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --color 'When to colour idem''s own output'
-            cand --force 'Resolve a running claim too, though its owner lives: its command is not stopped'
+            cand --force 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped'
             cand --yes 'Don''t ask'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -151,6 +154,12 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;mark'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;emit'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'

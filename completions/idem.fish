@@ -38,6 +38,7 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "clear" -d 'Free a key: th
 complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Say what became of a held claim'
 complete -c idem -n "__fish_idem_needs_command" -f -a "reconcile" -d 'Ask the targets of held claims, by their probes, what became of them'
 complete -c idem -n "__fish_idem_needs_command" -f -a "mark" -d 'Inside a command: say what is known of its write'
+complete -c idem -n "__fish_idem_needs_command" -f -a "emit" -d 'Inside a command: name something that it made, for the group that a replay gives back'
 complete -c idem -n "__fish_idem_using_subcommand run" -l who -d 'Who calls' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r
@@ -104,6 +105,7 @@ complete -c idem -n "__fish_idem_using_subcommand list" -l store -d 'The store o
 complete -c idem -n "__fish_idem_using_subcommand list" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand list" -l steps -d 'Steps of other calls too; those that are held are always there'
 complete -c idem -n "__fish_idem_using_subcommand list" -l all -d 'History too: claims that were released, cleared or have expired'
 complete -c idem -n "__fish_idem_using_subcommand list" -l json -d 'One JSON object a line'
 complete -c idem -n "__fish_idem_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -124,6 +126,7 @@ complete -c idem -n "__fish_idem_using_subcommand clear" -l store -d 'The store 
 complete -c idem -n "__fish_idem_using_subcommand clear" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand clear" -l group -d 'Clear the steps below the claims too, with their own steps'
 complete -c idem -n "__fish_idem_using_subcommand clear" -l force -d 'Clear a running claim too, though its owner lives: its command is not stopped'
 complete -c idem -n "__fish_idem_using_subcommand clear" -l yes -d 'Don\'t ask'
 complete -c idem -n "__fish_idem_using_subcommand clear" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -134,7 +137,7 @@ complete -c idem -n "__fish_idem_using_subcommand resolve" -l store -d 'The stor
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
-complete -c idem -n "__fish_idem_using_subcommand resolve" -l force -d 'Resolve a running claim too, though its owner lives: its command is not stopped'
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l force -d 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped'
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l yes -d 'Don\'t ask'
 complete -c idem -n "__fish_idem_using_subcommand resolve" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l who -d 'Only claims of this who' -r
@@ -154,3 +157,8 @@ complete -c idem -n "__fish_idem_using_subcommand mark" -l color -d 'When to col
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand mark" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand emit" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand emit" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand emit" -s h -l help -d 'Print help (see more with \'--help\')'

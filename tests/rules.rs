@@ -4,7 +4,7 @@
 //! The rules themselves are the program's pure functions, called in the order in which `idem run` calls them. What they
 //! have to come to is said here once more, in another form: what is known, and what may be done with that.
 
-use idem::domain::arrival::{Holder, Liveness, ProbeFacts, Steps, Terms, Verdict, judge};
+use idem::domain::arrival::{Answered, Holder, Liveness, ProbeFacts, Steps, Terms, Verdict, judge};
 use idem::domain::claim::{Effect, Mark, Outcome, Reason, State};
 use idem::domain::codes::ExitCodes;
 use idem::domain::end::{End, EndTerms, Ended, by_marks, judge_end};
@@ -113,7 +113,7 @@ fn played(case: Case) -> Next {
         rerun_if_interrupted: false,
         probe: case.probe.is_some(),
     };
-    let mut answered = false;
+    let mut answered = Answered::No;
     for _ in 0..10 {
         let holder = Holder {
             state: now.state,
@@ -135,7 +135,7 @@ fn played(case: Case) -> Next {
             Verdict::Hold(reason) => now = Ended { state: State::Held, outcome: Outcome::Unknown, reason },
             Verdict::Conclude(ended) => now = ended,
             Verdict::Probe => {
-                answered = true;
+                answered = Answered::ByOwn;
                 now = ask(now);
             }
             other => panic!("{other:?} of {case:?}"),

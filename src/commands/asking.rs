@@ -1,5 +1,7 @@
 //! Asking the target about a held claim, and recording what it answered (design §7): for `run` and for `reconcile`.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -19,6 +21,12 @@ use crate::view::envelope::signal_name;
 /// `--probe-timeout`, where it isn't given.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Tells whether a shell would find nothing to run in a probe: it would exit 0, and so always say that it landed.
+pub(super) fn is_blank(probe: &OsStr) -> bool {
+    let mut lines = probe.as_encoded_bytes().split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.all(|line| line.is_empty() || line.starts_with(b"#"))
+}
+
 /// How much of each of a probe's streams its event keeps, in bytes.
 const KEPT: usize = 4096;
 
@@ -31,6 +39,8 @@ pub(super) struct Asked {
     pub(super) how: String,
     /// What it printed, where it is the result.
     pub(super) stdout: Vec<u8>,
+    /// Whether the answer could not be recorded: nothing may follow from it.
+    pub(super) unrecorded: bool,
     /// What the claim has become by it; `None`: it is as it was, or as somebody else left it meanwhile.
     pub(super) became: Option<Ended>,
 }
@@ -55,38 +65,57 @@ impl Question<'_> {
         let delay = self.probe.delay.saturating_sub(ended.age(store.now()?.at));
         if !signals.sleep(delay) {
             let how = "was not run: idem was told to end".to_owned();
-            return Ok(Asked { answer: Outcome::Unknown, how, stdout: Vec::new(), became: None });
+            return Ok(Asked { answer: Outcome::Unknown, how, stdout: Vec::new(), unrecorded: false, became: None });
         }
-        let (probed, how) = match process::probe(&self.program(), self.probe.timeout, signals) {
+        let (probed, how) = self.run(signals);
+        let told = answer(probed.end);
+        let event = NewEvent { kind: EventKind::Probe, detail: Some(self.detail(told, &probed)) };
+        let recorded = match judge_answer(told, self.owner != Liveness::Dead) {
+            Some(ended) => self.record(store, ended, &event, &probed),
+            None => {
+                // A history that can't be written changes nothing of what is known.
+                let _ = store.leave(self.claim.id, &event, self.actor);
+                Ok(None)
+            }
+        };
+        let (how, became, unrecorded) = match recorded {
+            Ok(became) => (self.what_followed(how, told, became), became, false),
+            Err(error) => {
+                let said = if told == Outcome::Landed { "that it landed" } else { "that it did not land" };
+                (format!("says {said}, but this could not be recorded: {error}"), None, true)
+            }
+        };
+        Ok(Asked { answer: told, how, stdout: probed.stdout, unrecorded, became })
+    }
+
+    /// Runs the probe. Returns what it came to, and how it ended, as part of a sentence.
+    fn run(&self, signals: &Signals) -> (Probed, String) {
+        let not_started = |how: String| {
+            let stderr = how.clone().into_bytes();
+            (Probed { end: End::NotStarted, stdout: Vec::new(), stderr, missing: 0 }, how)
+        };
+        let folder = Path::new(&self.probe.folder);
+        if !folder.is_dir() {
+            return not_started(format!("was not run: its folder {} is not there", folder.display()));
+        }
+        match process::probe(&self.program(), self.probe.timeout, signals) {
             Ok(probed) => {
                 let how = how_it_ended(probed.end, self.probe.timeout);
                 (probed, how)
             }
-            Err(error) => {
-                let stderr = error.to_string().into_bytes();
-                (Probed { end: End::NotStarted, stdout: Vec::new(), stderr, missing: 0 }, format!("{error}"))
-            }
-        };
-        let told = answer(probed.end);
-        let became = judge_answer(told, self.owner != Liveness::Dead);
-        let event = NewEvent { kind: EventKind::Probe, detail: Some(self.detail(told, &probed)) };
-        let became = match became {
-            Some(ended) => self.record(store, ended, &event, &probed)?,
-            None => {
-                // A history that can't be written changes nothing of what is known.
-                let _ = store.leave(self.claim.id, &event, self.actor);
-                None
-            }
-        };
-        let how = match (told, became) {
+            Err(error) => not_started(error.to_string()),
+        }
+    }
+
+    fn what_followed(&self, how: String, told: Outcome, became: Option<Ended>) -> String {
+        match (told, became) {
             (Outcome::Unknown, _) => format!("{how}, so that is not known either"),
             (Outcome::NotLanded, None) if self.owner != Liveness::Dead => {
                 "says that it has not landed so far, but its command may still be alive".to_owned()
             }
             (_, None) => format!("{how}, but the claim changed while its target was asked"),
             (_, Some(_)) => how,
-        };
-        Ok(Asked { answer: told, how, stdout: probed.stdout, became })
+        }
     }
 
     /// Records an answer. `None`: somebody was faster, and what they did stands.
@@ -113,7 +142,19 @@ impl Question<'_> {
             let output = NewOutput::Only { stdout: probed.stdout[..room].to_vec(), missing };
             change.result = Some(NewResult { exit_code: 0, output });
         }
-        if store.transition(self.claim.id, &change)? {
+        let changed = match store.transition(self.claim.id, &change) {
+            // Of the two the outcome is what nobody can look up.
+            Err(StoreError::Full(_)) if change.result.is_some() => {
+                let missing = i64::try_from(probed.missing + probed.stdout.len() as u64).unwrap_or(i64::MAX);
+                let output = NewOutput::Only { stdout: Vec::new(), missing };
+                store.transition(
+                    self.claim.id,
+                    &Transition { result: Some(NewResult { exit_code: 0, output }), ..change },
+                )?
+            }
+            changed => changed?,
+        };
+        if changed {
             return Ok(Some(ended));
         }
         let _ = store.leave(self.claim.id, event, self.actor);
@@ -165,4 +206,19 @@ fn how_it_ended(end: End, timeout: Duration) -> String {
 fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(KEPT)]).into_owned();
     if bytes.len() > KEPT { format!("{text}…") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_that_asks_nothing_is_blank() {
+        for blank in ["", " ", "# todo", "\n\t\n  # later\n"] {
+            assert!(is_blank(OsStr::new(blank)), "{blank:?}");
+        }
+        for probe in ["true", "# why\ncurl x", "#\n:"] {
+            assert!(!is_blank(OsStr::new(probe)), "{probe:?}");
+        }
+    }
 }

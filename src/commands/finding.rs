@@ -45,8 +45,10 @@ impl<'a> Finder<'a> {
             (State::Held, Some(Reason::Steps)) => self.ask_steps(store, claim),
             (State::Held, _) => self.ask(store, claim, probe),
             (State::Running, _) => Ok((claim, "its owner lives; not asked".to_owned())),
-            (State::Completed | State::Released, _) => Ok((claim, "known already; not asked".to_owned())),
-            (State::Cleared | State::Expired, _) => Ok((claim, "history; not asked".to_owned())),
+            _ if claim.state.holds_key() || claim.outcome != Outcome::Unknown => {
+                Ok((claim, "known already; not asked".to_owned()))
+            }
+            _ => Ok((claim, "history; not asked".to_owned())),
         }
     }
 

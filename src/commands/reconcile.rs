@@ -1,6 +1,8 @@
 //! `idem reconcile`: asks the targets of claims whose outcome is unknown, by their probes, and never runs a command
 //! (design §7).
 
+use std::collections::HashSet;
+
 use anyhow::Context;
 
 use super::finding::Finder;
@@ -26,7 +28,7 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
             Failure::new(Kind::Usage, "name the claims to ask about: by their ids, by --who --conv --tool, or --all");
         return Err(failure.hint("`idem list --state held` shows them").into());
     }
-    if args.probe.as_ref().is_some_and(|probe| probe.is_empty()) {
+    if args.probe.as_deref().is_some_and(asking::is_blank) {
         return Err(
             Failure::new(Kind::Usage, "the probe is empty, and an empty command would always say landed").into()
         );
@@ -44,7 +46,9 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
     let mut finder = Finder::new(&location, &actor);
     let progress = ui::Progress::new(claims.len(), "asked");
     let mut counts = [0; 3];
+    let mut left = claims.len();
     for claim in &claims {
+        left -= 1;
         progress.at(&format!("claim {}", claim.id));
         let probe = own_probe(args, claim)?;
         let (claim, what) = finder.find_out(&mut store, claim, probe.as_ref())?;
@@ -69,7 +73,8 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
         ui::print(&format!("{landed} landed, {not_landed} not landed, {unknown} still unknown\n"))?;
     }
     if let Some(signal) = finder.told_to_end {
-        Ui::new(false).error("told to end: the claims that were not asked about are as they were", None);
+        let as_they_were = if left > 0 { format!("; {left} more claims were not asked about") } else { String::new() };
+        Ui::new(false).error(&format!("told to end{as_they_were}"), None);
         return Ok(u8::try_from(128 + signal).unwrap_or(exit::OWN));
     }
     Ok(if unknown == 0 { exit::DONE } else { exit::NOTHING })
@@ -79,7 +84,9 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
 /// for their steps after the others.
 fn claims(store: &mut SqliteStore, location: &Location, args: &ReconcileArgs) -> anyhow::Result<Vec<Claim>> {
     if !args.ids.is_empty() {
-        return args.ids.iter().map(|id| settle::find(store, id)).collect();
+        let named: anyhow::Result<Vec<Claim>> = args.ids.iter().map(|id| settle::find(store, id)).collect();
+        let mut seen = HashSet::new();
+        return Ok(named?.into_iter().filter(|claim| seen.insert(claim.id)).collect());
     }
     let which = Which {
         state: vec![State::Held, State::Running],

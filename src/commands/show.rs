@@ -49,8 +49,8 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         members: &group::members(&mut store, claim.id, false)?,
         open_steps: if held_for_steps { store.open_steps(claim.id)? } else { Vec::new() },
         owner: settle::owner(&location, &claim)?,
-        first_start: store.first_start(&claim.key)?.map(|first| first.at),
-        now: store.now()?.at,
+        first_start: store.first_start(&claim.key)?,
+        now: store.now()?,
     };
     ui::print(&story(&facts))?;
     Ok(exit::DONE)

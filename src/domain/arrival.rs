@@ -73,8 +73,20 @@ pub struct ProbeFacts {
     pub stored: bool,
     /// Somebody is asking right now.
     pub running: bool,
-    /// This arrival has had an answer already: its own probe's, or that of the one it waited for.
-    pub answered: bool,
+    /// Whether this arrival has had an answer already.
+    pub answered: Answered,
+}
+
+/// Whose probe an arrival has had an answer of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Answered {
+    /// Nobody's.
+    #[default]
+    No,
+    /// That of somebody else, whom it waited for.
+    ByOther,
+    /// Its own.
+    ByOwn,
 }
 
 /// What to do with an arrival.
@@ -122,11 +134,14 @@ pub fn judge(holder: &Holder, terms: &Terms) -> Verdict {
     if at_work && holder.encloses_arrival {
         return Verdict::InsideItself;
     }
+    if holder.state == State::Completed && holder.is_over {
+        // It holds nothing any more, and so it mismatches with nothing (§12).
+        return Verdict::Expire;
+    }
     if !holder.same_command && !terms.allow_command_change {
         return Verdict::Mismatch;
     }
     match holder.state {
-        State::Completed if holder.is_over => Verdict::Expire,
         State::Completed => Verdict::Replay,
         State::Held => judge_held(holder, terms),
         _ => judge_running(holder, terms),
@@ -138,7 +153,7 @@ pub fn judge(holder: &Holder, terms: &Terms) -> Verdict {
 /// A claim that is held for a step waits for what becomes of that one: what its own target says tells nothing of it.
 fn judge_held(holder: &Holder, terms: &Terms) -> Verdict {
     match holder.steps {
-        Steps::Open if holder.probe.answered => return Verdict::Held,
+        Steps::Open if holder.probe.answered != Answered::No => return Verdict::Held,
         Steps::Open => return Verdict::AskSteps,
         Steps::Known => return Verdict::Conclude(Ended::not_landed(Reason::Steps)),
         Steps::NotAsked => {}
@@ -151,17 +166,22 @@ fn judge_held(holder: &Holder, terms: &Terms) -> Verdict {
         // Its command, whose idem was gone, said so after the claim was held. No other mark counts by then.
         return Verdict::Conclude(ended);
     }
-    if !probe.answered && probe.running {
+    let would_send = holder.in_window && holder.owner == Liveness::Dead;
+    // What somebody else was told is enough for holding. Before it sends again, an arrival that can ask asks for itself:
+    // the other one may have been ended before it had an answer.
+    let enough = match probe.answered {
+        Answered::No => false,
+        Answered::ByOther => !would_send,
+        Answered::ByOwn => true,
+    };
+    if !enough && probe.running {
         // Two never ask at once: the second one takes the first one's answer.
         return if terms.no_wait { Verdict::Held } else { Verdict::WaitForProbe };
     }
-    if !probe.answered && (terms.probe || probe.stored) {
+    if !enough && (terms.probe || probe.stored) {
         return Verdict::Probe;
     }
-    if holder.in_window && holder.owner == Liveness::Dead {
-        return Verdict::RunAgain(Reason::Resent);
-    }
-    Verdict::Held
+    if would_send { Verdict::RunAgain(Reason::Resent) } else { Verdict::Held }
 }
 
 fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
@@ -205,7 +225,9 @@ pub fn after_wait(holder: &Holder, past: &Past, terms: &Terms) -> Verdict {
             Verdict::Replay
         }
         // Its owner is still asking the target.
-        State::Held if !interrupted && holder.probe.running && !holder.probe.answered => Verdict::WaitForProbe,
+        State::Held if !interrupted && holder.probe.running && holder.probe.answered == Answered::No => {
+            Verdict::WaitForProbe
+        }
         State::Held if !interrupted => Verdict::Held,
         _ => judge(holder, terms),
     }
@@ -302,7 +324,7 @@ mod tests {
                 assert_eq!(judge(&own, &terms), Verdict::InsideItself);
             }
         }
-        let probe = ProbeFacts { stored: true, running: true, answered: false };
+        let probe = ProbeFacts { stored: true, running: true, answered: Answered::No };
         let asking = Holder { encloses_arrival: true, probe, ..holder(State::Held, Liveness::Dead) };
         assert_eq!(judge(&asking, &TERMS), Verdict::InsideItself, "a probe that calls what it is asked about");
         let ended = Holder { encloses_arrival: true, ..holder(State::Completed, Liveness::Dead) };
@@ -356,21 +378,27 @@ mod tests {
     }
     #[test]
     fn a_held_claim_is_asked_about_once_then_sent_again_where_that_is_borne() {
+        use Answered::{ByOther, ByOwn, No};
         let facts = |stored, running, answered| ProbeFacts { stored, running, answered };
         let table = [
             // Nothing to ask with.
-            (facts(false, false, false), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
-            (facts(false, false, false), NO_WAIT, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(false, false, No), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(false, false, No), NO_WAIT, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
             // A probe, stored or its own.
-            (facts(true, false, false), TERMS, Verdict::Probe, Verdict::Probe),
-            (facts(false, false, false), OWN_PROBE, Verdict::Probe, Verdict::Probe),
-            (facts(true, false, true), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
-            (facts(true, false, true), OWN_PROBE, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(true, false, No), TERMS, Verdict::Probe, Verdict::Probe),
+            (facts(false, false, No), OWN_PROBE, Verdict::Probe, Verdict::Probe),
+            (facts(true, false, ByOwn), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(true, false, ByOwn), OWN_PROBE, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            // Somebody else's answer: enough to hold, and not to send again.
+            (facts(true, false, ByOther), TERMS, Verdict::Held, Verdict::Probe),
+            (facts(false, false, ByOther), OWN_PROBE, Verdict::Held, Verdict::Probe),
+            (facts(false, false, ByOther), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(true, true, ByOther), TERMS, Verdict::Held, Verdict::WaitForProbe),
             // Somebody else is asking, with a probe of theirs.
-            (facts(false, true, false), TERMS, Verdict::WaitForProbe, Verdict::WaitForProbe),
-            (facts(true, true, false), OWN_PROBE, Verdict::WaitForProbe, Verdict::WaitForProbe),
-            (facts(true, true, false), NO_WAIT, Verdict::Held, Verdict::Held),
-            (facts(true, true, true), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
+            (facts(false, true, No), TERMS, Verdict::WaitForProbe, Verdict::WaitForProbe),
+            (facts(true, true, No), OWN_PROBE, Verdict::WaitForProbe, Verdict::WaitForProbe),
+            (facts(true, true, No), NO_WAIT, Verdict::Held, Verdict::Held),
+            (facts(true, true, ByOwn), TERMS, Verdict::Held, Verdict::RunAgain(Reason::Resent)),
         ];
         for (probe, terms, past_it, in_window) in table {
             let held = Holder { probe, ..holder(State::Held, Liveness::Dead) };
@@ -423,33 +451,37 @@ mod tests {
             in_window: true,
             ..holder(State::Held, Liveness::Dead)
         };
-        assert_eq!(after_wait(&asking(true, false), &past, &OWN_PROBE), Verdict::WaitForProbe);
-        assert_eq!(after_wait(&asking(true, true), &past, &OWN_PROBE), Verdict::Held);
-        assert_eq!(after_wait(&asking(false, false), &past, &OWN_PROBE), Verdict::Held, "121 for all who waited");
+        assert_eq!(after_wait(&asking(true, Answered::No), &past, &OWN_PROBE), Verdict::WaitForProbe);
+        assert_eq!(after_wait(&asking(true, Answered::ByOther), &past, &OWN_PROBE), Verdict::Held);
+        assert_eq!(
+            after_wait(&asking(false, Answered::No), &past, &OWN_PROBE),
+            Verdict::Held,
+            "121 for all who waited"
+        );
         // An attempt that left no end is asked about by those who waited, too.
         let past = Past { reason: Some(Reason::Interrupted), outcome: Outcome::Unknown, has_end: false };
-        assert_eq!(after_wait(&asking(false, false), &past, &TERMS), Verdict::Probe);
+        assert_eq!(after_wait(&asking(false, Answered::No), &past, &TERMS), Verdict::Probe);
     }
 
     #[test]
     fn who_is_held_for_a_step_goes_on_when_the_step_is_known_and_not_before() {
-        let asked = |steps, answered| Holder {
+        let asked = |steps, answered: Answered| Holder {
             steps,
             in_window: true,
             probe: ProbeFacts { stored: true, running: false, answered },
             ..holder(State::Held, Liveness::Dead)
         };
-        let held = |steps| asked(steps, true);
+        let held = |steps| asked(steps, Answered::ByOther);
         for terms in [TERMS, NO_WAIT, RERUN, OWN_PROBE] {
             assert_eq!(
                 judge(&held(Steps::Open), &terms),
                 Verdict::Held,
                 "neither its probe nor its window speaks of it"
             );
-            assert_eq!(judge(&asked(Steps::Open, false), &terms), Verdict::AskSteps);
+            assert_eq!(judge(&asked(Steps::Open, Answered::No), &terms), Verdict::AskSteps);
             let released = Verdict::Conclude(Ended::not_landed(Reason::Steps));
             assert_eq!(judge(&held(Steps::Known), &terms), released);
-            assert_eq!(judge(&asked(Steps::Known, false), &terms), released);
+            assert_eq!(judge(&asked(Steps::Known, Answered::No), &terms), released);
         }
         let past = Past { reason: Some(Reason::Steps), outcome: Outcome::Unknown, has_end: true };
         assert_eq!(after_wait(&held(Steps::Open), &past, &TERMS), Verdict::Held);

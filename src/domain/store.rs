@@ -230,6 +230,9 @@ pub trait Store {
     /// Returns the steps of an attempt's group whose outcome is unknown: that run or are held.
     fn open_steps(&mut self, id: ClaimId) -> Result<Vec<ClaimId>, StoreError>;
 
+    /// Returns how often the target was asked about an attempt.
+    fn times_asked(&mut self, id: ClaimId) -> Result<i64, StoreError>;
+
     /// Leaves an event that changes nothing. Recorded.
     fn leave(&mut self, id: ClaimId, event: &NewEvent, actor: &str) -> Result<(), StoreError>;
 

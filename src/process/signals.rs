@@ -170,8 +170,9 @@ fn forward(number: i32, from_terminal: bool) {
         // A terminal sends to the whole foreground group, so the command has it already: once is enough. But that it hung up
         // it tells the leader of the session alone, and a probe's group is another one.
         let has_it = command > 0 && from_terminal && !(signal == Signal::SIGHUP && leads_session());
-        if !has_it {
-            let _ = kill(Pid::from_raw(command), signal);
+        if !has_it && kill(Pid::from_raw(command), signal).is_err() && command < 0 {
+            // A probe that has left its own group.
+            let _ = kill(Pid::from_raw(-command), signal);
         }
     }
     if command <= 0 && !matches!(signal, Signal::SIGWINCH | Signal::SIGCONT | Signal::SIGTSTP) {

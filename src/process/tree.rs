@@ -58,7 +58,8 @@ fn living(scope: Scope) -> Vec<i32> {
     match scope {
         Scope::Below => below(),
         Scope::Group(group) => {
-            let lives = |(pid, stat): (i32, Stat)| (stat.group == group && stat.lives).then_some(pid);
+            // Its leader wherever that has gone: it is the one that is waited for.
+            let lives = |(pid, stat): (i32, Stat)| ((stat.group == group || pid == group) && stat.lives).then_some(pid);
             processes().filter_map(lives).collect()
         }
     }

@@ -14,7 +14,7 @@ use super::words::{self, Unknown};
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, ClaimId, Effect, Mark, Reason, State};
 use crate::domain::event::Event;
-use crate::domain::timestamp::Timestamp;
+use crate::domain::moment::{self, Moment, is_within};
 
 /// How much of each stream is shown, in bytes, from its end.
 const SHOWN: usize = 4096;
@@ -39,9 +39,9 @@ pub struct Facts<'a> {
     /// Its steps whose outcome is unknown, where it is held for them.
     pub open_steps: Vec<ClaimId>,
     /// When the call's command was first started.
-    pub first_start: Option<Timestamp>,
-    /// The store's clock.
-    pub now: Timestamp,
+    pub first_start: Option<Moment>,
+    /// The present moment, by the store's clock.
+    pub now: Moment,
 }
 
 /// Returns the story.
@@ -56,10 +56,10 @@ pub fn story(facts: &Facts<'_>) -> String {
     line("command", &words::command(claim));
     line("effect", effect(claim));
     line("attempt", &format!("{} of {}", claim.attempt, facts.attempts.len()));
-    line("claimed", &format!("{}, {} ago", claim.created_at, words::age(claim.created_at.age(facts.now))));
+    line("claimed", &format!("{}, {} ago", claim.created_at, words::age(claim.created_at.age(facts.now.at))));
     line("owner", &format!("{}{}", escape(&claim.owner.actor), owner(facts.owner)));
     if let Some(at) = claim.finished_at {
-        line("ended", &format!("{at}, {} ago: {}", words::age(at.age(facts.now)), end(claim)));
+        line("ended", &format!("{at}, {} ago: {}", words::age(at.age(facts.now.at)), end(claim)));
     }
     line("outcome", &outcome(claim));
     for (name, value) in means(facts) {
@@ -108,6 +108,7 @@ fn headline(facts: &Facts<'_>) -> &'static str {
 fn end(claim: &Claim) -> String {
     match (claim.state, claim.reason, claim.exit_code) {
         (State::Completed, Some(Reason::Probe | Reason::Resolved), Some(code)) => format!("repeats exit with {code}"),
+        (State::Completed, Some(Reason::Marks), Some(0)) => "repeats exit with 0".to_owned(),
         _ => format!("it {}", words::end_of(claim)),
     }
 }
@@ -137,11 +138,12 @@ fn means(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(probe) = &means.probe {
         let folder = probe.folder.to_string_lossy();
-        lines.push(("probe", format!("{}  (in {})", escape(&probe.command.to_string_lossy()), escape(&folder))));
+        let command = words::shorten(&escape(&probe.command.to_string_lossy()), 120);
+        lines.push(("probe", format!("{command}  (in {})", escape(&folder))));
     }
-    if let (Some(window), Some(first)) = (means.resend_within, facts.first_start) {
-        let end = first.plus(window);
-        let open = if end > facts.now { "until" } else { "ended" };
+    if let (Some(window), Some(first)) = (means.resend_within, &facts.first_start) {
+        let end = first.at.plus(window);
+        let open = if is_within(window, first, &facts.now) { "until" } else { "ended" };
         lines.push(("resend", format!("the target is said to dedupe on the key for {}: {open} {end}", long(window))));
     }
     if let Some(ttl) = means.ttl {
@@ -156,8 +158,8 @@ fn means(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
 }
 
 fn is_over(facts: &Facts<'_>) -> bool {
-    let end = facts.claim.means.ttl.zip(facts.claim.finished_at).map(|(ttl, at)| at.plus(ttl));
-    end.is_some_and(|end| end <= facts.now)
+    let lasted = facts.claim.means.ttl.zip(facts.claim.finished_at);
+    lasted.is_some_and(|(ttl, ended)| moment::is_over(ttl, &facts.claim.claimed(), ended, &facts.now))
 }
 
 fn long(duration: Duration) -> humantime::FormattedDuration {
@@ -199,10 +201,12 @@ fn stream(name: &str, bytes: &[u8]) -> String {
 fn what_now(facts: &Facts<'_>) -> Option<String> {
     let claim = facts.claim;
     let dead = matches!(facts.owner, Some(Liveness::Dead | Liveness::Unprovable));
-    let window_end = claim.means.resend_within.zip(facts.first_start).map(|(window, first)| first.plus(window));
+    let window = claim.means.resend_within.zip(facts.first_start.as_ref());
+    let window = window
+        .filter(|(window, first)| claim.reason != Some(Reason::OwnerLost) && is_within(*window, first, &facts.now));
+    let window_end = window.map(|(window, first)| first.at.plus(window));
     match claim.state {
         State::Held => {
-            let window_end = window_end.filter(|end| *end > facts.now);
             Some(words::what_then(claim, &Unknown { probe: None, window_end, steps: facts.open_steps.clone() }))
         }
         State::Running if dead => Some(format!(

@@ -76,7 +76,7 @@ pub fn ran(ran: &Ran<'_>) -> Words {
         ),
         (State::Held, _) => (
             format!(
-                "the command ran and {how}, so its outcome is unknown{}: the request may have reached the target. Claim \
+                "the command ran and {how}, so its outcome is unknown: the request may have reached the target{}. Claim \
                  {id} is held and was not retried; {}",
                 ran.unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}")),
                 once(claim)
@@ -130,12 +130,18 @@ fn once(claim: &Claim) -> String {
     }
 }
 
-/// The words of a run whose claim a person decided about meanwhile.
-pub fn ran_late(id: i64, how: &str, state: State) -> Words {
+/// The words of a run whose claim somebody else had decided about meanwhile.
+pub fn ran_late(claim: &Claim, how: &str) -> Words {
+    let id = claim.id;
+    let by = match claim.reason {
+        Some(Reason::Cleared | Reason::Resolved) | None => " by a person's word".to_owned(),
+        Some(reason) => format!(" ({reason})"),
+    };
     Words {
         message: format!(
-            "the command ran and {how}, but claim {id} had become {state} meanwhile by a person's word: what came of it is \
-             in the claim's history only"
+            "the command ran and {how}, but claim {id} had become {} meanwhile{by}: what came of it is in the claim's \
+             history only",
+            claim.state
         ),
         hint: Some(format!("see `idem show {id}`")),
     }
@@ -169,9 +175,16 @@ pub fn replay(claim: &Claim) -> Words {
         (_, Some(Reason::Probe)) if claim.outcome == Outcome::Landed => {
             "which its probe found to have landed".to_owned()
         }
+        // Exit 0 by itself would be reason enough: nobody saw this one end.
+        (State::Completed, Some(Reason::Marks)) if claim.exit_code == Some(0) => {
+            "which marked that it landed".to_owned()
+        }
         (State::Completed, Some(Reason::Marks)) => format!("which marked that it landed and {}", end_of(claim)),
         (State::Completed, Some(Reason::KeptFailure)) => format!("a kept failure that {}", end_of(claim)),
         (State::Completed, _) => format!("which {}", end_of(claim)),
+        _ if claim.outcome == Outcome::Landed => {
+            format!("which this arrival waited for and which {}", end_of(claim))
+        }
         _ => format!("which this arrival waited for and which {}: it did not land", end_of(claim)),
     };
     let once = if claim.effect == Effect::External && claim.outcome == Outcome::Landed {
@@ -239,16 +252,17 @@ pub fn held(claim: &Claim, unknown: &Unknown) -> Words {
     Words { message, hint: Some(what_then(claim, unknown)) }
 }
 
-/// The words of an arrival that was told to end while it asked the target, which then said that nothing had landed.
+/// The words of an arrival that was told to end while it asked the target, and so starts nothing.
 pub fn stopped_while_asking(claim: &Claim, signal: i32) -> Words {
     Words {
         message: format!(
-            "{} came while the target was asked: it did not land, claim {} is {}, and nothing was run now",
+            "{} came while the target was asked: nothing was run now; claim {} is {}, outcome {}",
             signal_name(signal),
             claim.id,
-            claim.state
+            claim.state,
+            claim.outcome
         ),
-        hint: Some("the next arrival of this call runs the command".to_owned()),
+        hint: Some("call again to get the result, or to run the command where it did not land".to_owned()),
     }
 }
 

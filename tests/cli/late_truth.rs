@@ -1,6 +1,8 @@
 //! Outcomes that become known late, by a probe, a mark or a person, and several of these at once.
 
-use crate::env::{Call, Gate, Running, TestEnv, wait_for};
+use nix::sys::signal::Signal;
+
+use crate::env::{Call, Gate, Running, TestEnv, become_free, is_stopped, wait_for};
 
 const IDEM: &str = env!("CARGO_BIN_EXE_idem");
 
@@ -125,9 +127,133 @@ fn an_arrivals_own_probe_keeps_the_delay_that_its_target_needs() {
         let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
         (caught & (1 << 14) != 0).then_some(())
     });
-    arrival.signal(nix::sys::signal::Signal::SIGTERM);
+    arrival.signal(Signal::SIGTERM);
     arrival.answer().exits(121);
     assert!(!env.has("asked"));
     pay(&env, &["--probe", "echo asked >> asked", "--probe-delay", "0s"]).answer().exits(0);
     assert!(env.has("asked"), "its own delay wins");
+}
+
+#[test]
+fn who_waits_for_an_answer_that_never_comes_asks_for_itself() {
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let env = TestEnv::new();
+        let _gate = Gate::new(&env, "gate");
+        pay(&env, &[]).answer().exits(7);
+        let asker = pay(&env, &["--probe", "echo $$ > pid; read _ < gate"]).start();
+        env.pid_in("pid");
+        let waiter = pay(&env, &["--probe", "echo there", "--resend-within", "1h"]).start();
+        env.wait_for_waiters(1);
+        asker.signal(signal);
+        if signal == Signal::SIGTERM {
+            asker.answer().exits(121);
+        }
+        waiter.answer().exits(0).prints("there\n").is_a_replay();
+        assert_eq!(env.runs(), 1, "its own probe knows, before anything is sent again");
+    }
+}
+
+#[test]
+fn whoever_is_told_to_end_while_it_asks_starts_nothing_whatever_others_decide_meanwhile() {
+    for said in [&["clear", "1"][..], &["resolve", "1", "not-landed"][..]] {
+        for answer in [0, 1, 2] {
+            let env = TestEnv::new();
+            let gate = Gate::new(&env, "gate");
+            pay(&env, &[]).answer().exits(7);
+            let probe = format!("trap '' TERM; echo $$ > pid; read _ < gate; exit {answer}");
+            let asker = pay(&env, &["--probe", &probe]).start();
+            env.pid_in("pid");
+            env.idem(said.iter().copied()).answer().exits(0);
+            asker.signal(Signal::SIGTERM);
+            gate.open();
+            asker.answer().exits(143).says("nothing was run now");
+            assert_eq!(env.runs(), 1, "{said:?} {answer}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_stays_as_it_was_when_the_old_owner_prints_on() {
+    for stated in [true, false] {
+        let env = TestEnv::new();
+        let (early, late) = (Gate::new(&env, "early"), Gate::new(&env, "late"));
+        let script = "echo one; echo $$ > pid; read _ < early; echo two; read _ < late; echo three; echo four >&2";
+        let call = || env.run("t").external().script(script);
+        let owner = call().start();
+        env.pid_in("pid");
+        env.write("result", "stated\n");
+        early.open();
+        wait_for("the recorded output", || (env.rows("SELECT count(*) FROM output") != ["0"]).then_some(()));
+        let with = if stated { &["--stdout", "result"][..] } else { &[] };
+        env.idem(["resolve", "1", "landed", "--force"]).args(with.iter().copied()).answer().exits(0);
+        let before = call().answer();
+        before.exits(0).is_a_replay();
+        late.open();
+        owner.answer().exits(0).prints("one\ntwo\nthree\n");
+        call().answer().exits(0).prints(before.stdout()).does_not_say("four");
+        let told = env.idem(["show", "1"]).answer().text();
+        assert!(told.contains("three") && told.contains("four"), "what was printed is kept for people: {told}");
+    }
+}
+
+#[test]
+fn a_probe_that_leaves_its_process_group_has_no_more_time_for_it() {
+    let env = TestEnv::new();
+    // As the leader of its group it can't start one of its own; it can join idem's.
+    let probe = "echo $$ > pid; exec perl -e 'setpgrp 0, getpgrp getppid; sleep 1000'";
+    let answer = pay(&env, &["--probe", probe, "--probe-timeout", "300ms"]).answer();
+    answer.exits(7).says("gave no answer within 300ms");
+    become_free(env.pid_in("pid"));
+}
+
+#[test]
+fn who_waited_for_what_was_cleared_since_is_not_told_that_it_did_not_land() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let call = || env.run("t").counting("echo $$ > pid; read _ < gate; echo done");
+    let owner = call().start();
+    env.pid_in("pid");
+    let waiter = call().start();
+    env.wait_for_waiters(1);
+    waiter.signal(Signal::SIGSTOP);
+    wait_for("a stopped waiter", || is_stopped(waiter.pid()).then_some(()));
+    gate.open();
+    owner.answer().exits(0);
+    env.idem(["clear", "1"]).answer().exits(0);
+    waiter.signal(Signal::SIGCONT);
+    waiter.answer().exits(0).prints("done\n").is_a_replay().does_not_say("did not land");
+}
+
+#[test]
+fn nobody_says_how_a_command_ended_that_nobody_saw_end() {
+    let env = TestEnv::new();
+    let call = || env.run("t").external().script(&format!("echo sent; {IDEM} mark landed; kill -9 $PPID; kill -9 $$"));
+    call().answer();
+    let replay = call().answer();
+    replay.exits(0).is_a_replay().says("which marked that it landed").does_not_say("exited with");
+    env.idem(["show", "1"]).answer().exits(0).does_not_say("it exited with");
+}
+
+#[test]
+fn a_result_that_has_expired_stands_in_no_other_commands_way() {
+    let env = TestEnv::new();
+    env.run("t").args(["--ttl", "1ms"]).script("echo one").answer().exits(0);
+    env.run("t").script("echo two").answer().exits(0).prints("two\n").is_a_first_run();
+    assert_eq!(env.states(), ["expired", "completed"]);
+}
+
+#[test]
+fn a_lost_owner_is_promised_no_second_send() {
+    let env = TestEnv::new();
+    let gate = Gate::new(&env, "gate");
+    let call = || env.run("t").external().args(["--resend-within", "1h"]).counting("echo $$ > pid; read _ < gate");
+    let owner = call().start();
+    env.pid_in("pid");
+    std::fs::remove_file(env.beside_store("-lock")).expect("the lock file");
+    call().answer().exits(121).does_not_say("sends it again");
+    assert!(!env.idem(["show", "1"]).answer().text().contains("sends it again"));
+    gate.open();
+    owner.answer().exits(0);
+    call().answer().exits(0).is_a_replay();
+    assert_eq!(env.runs(), 1);
 }

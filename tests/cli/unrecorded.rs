@@ -150,3 +150,29 @@ fn a_full_disk_before_the_claim_runs_nothing() {
         assert_eq!(env.runs(), 2);
     }
 }
+
+#[test]
+fn an_answer_that_has_no_room_in_the_store_is_told_and_nothing_follows_from_it() {
+    let env = TestEnv::new();
+    let script = "arrive() { name=$1; shift; idem run --who agent --conv c1 --tool t --external \"$@\" -- \
+                    sh -c 'echo run >> runs; exit 7' > $name.out 2> $name.err; echo $? > $name.code; }
+                  idem run --who agent --conv c1 --tool before -- true
+                  arrive first
+                  arrive no --resend-within 1h --probe 'cat /dev/zero > disk/fill 2> /dev/null; exit 1'
+                  rm disk/fill
+                  arrive yes --resend-within 1h --probe 'cat /dev/zero > disk/fill 2> /dev/null; echo there'
+                  rm disk/fill
+                  arrive room --probe 'echo there'";
+    if on_a_small_disk(&env, script).is_none() {
+        return;
+    }
+    for (name, said) in [("no", "says that it did not land"), ("yes", "says that it landed")] {
+        let told = step(&env, name);
+        assert_eq!((told.code.as_str(), told.out.as_str()), ("121", ""), "{name}: {}", told.err);
+        assert!(told.err.contains(said) && told.err.contains("could not be recorded: no space"), "{}", told.err);
+        assert!(told.err.contains("nothing was run now"), "{}", told.err);
+    }
+    let room = step(&env, "room");
+    assert_eq!((room.code.as_str(), room.out.as_str()), ("0", "there\n"), "{}", room.err);
+    assert_eq!(env.runs(), 1);
+}

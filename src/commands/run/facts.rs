@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Arrival;
 use crate::commands::settle::lock_failed;
-use crate::domain::arrival::{Holder, Liveness, Past, ProbeFacts, Steps};
+use crate::domain::arrival::{Answered, Holder, Liveness, Past, ProbeFacts, Steps};
 use crate::domain::claim::{Claim, Reason, State};
 use crate::domain::end::by_marks;
 use crate::domain::moment::{is_over, is_within};
@@ -62,13 +62,28 @@ impl Arrival<'_> {
         }
     }
 
+    /// Tells whether somebody else asks about a held claim, so that its answer may be near.
+    pub(super) fn is_asked_by_another(&mut self, claim: &Claim) -> anyhow::Result<bool> {
+        let facts = self.probe_facts(claim)?;
+        Ok(facts.running && facts.answered == Answered::No)
+    }
+
     fn probe_facts(&mut self, claim: &Claim) -> anyhow::Result<ProbeFacts> {
         if claim.state != State::Held {
             return Ok(ProbeFacts::default());
         }
         let location = self.location.clone();
         let running = self.locks()?.is_probed(claim.lock).map_err(|error| lock_failed(&location, &error))?;
-        let answered = self.asked.as_ref().is_some_and(|(asked, _)| *asked == claim.id);
+        let answered = match &self.asked {
+            Some((asked, how)) if *asked == claim.id => {
+                if how.is_some() {
+                    Answered::ByOwn
+                } else {
+                    Answered::ByOther
+                }
+            }
+            _ => Answered::No,
+        };
         Ok(ProbeFacts { stored: claim.means.probe.is_some(), running, answered })
     }
 
@@ -88,7 +103,9 @@ impl Arrival<'_> {
     /// Returns until when a repeat that states it may send an unknown outcome again, as far as the clock goes; `None` where
     /// none may.
     fn window_end(&mut self, claim: &Claim) -> Option<Timestamp> {
-        let window = self.window(claim).or(claim.means.resend_within).filter(|_| claim.state == State::Held)?;
+        // Never of a claim whose owner may live.
+        let open = claim.state == State::Held && claim.reason != Some(Reason::OwnerLost);
+        let window = self.window(claim).or(claim.means.resend_within).filter(|_| open)?;
         let first = self.store.first_start(&claim.key).ok().flatten()?;
         let open = is_within(window, &first, &self.store.now().ok()?);
         open.then(|| first.at.plus(window))

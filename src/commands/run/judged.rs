@@ -79,6 +79,18 @@ impl Arrival<'_> {
     /// Does what a verdict says.
     fn act_on(&mut self, verdict: Verdict, claim: &Claim) -> anyhow::Result<Next> {
         let answer = |answer| Ok(Next::Answer(Box::new(answer)));
+        let answers = matches!(
+            verdict,
+            Verdict::Claim
+                | Verdict::Replay
+                | Verdict::Held
+                | Verdict::Mismatch
+                | Verdict::InsideItself
+                | Verdict::Busy
+        );
+        if let Some(signal) = self.told_to_end.filter(|_| !answers) {
+            return self.stopped(signal);
+        }
         if !matches!(verdict, Verdict::Claim | Verdict::RunAgain(_) | Verdict::Conclude(_)) {
             // Whoever waits for this arrival's probe waits no longer than it takes to know whether it runs the command.
             self.right = None;
@@ -89,6 +101,7 @@ impl Arrival<'_> {
         match verdict {
             Verdict::Claim => Ok(Next::Look),
             Verdict::Replay => answer(Answer::replay(self, claim)?),
+            Verdict::Held if self.is_asked_by_another(claim)? => answer(self.held_while_asked(claim)),
             Verdict::Held => answer(Answer::held(self, claim)),
             Verdict::Mismatch => answer(Answer::mismatch(self, claim)),
             Verdict::InsideItself => answer(Answer::inside_itself(self, claim)),
@@ -145,6 +158,9 @@ impl Arrival<'_> {
     /// In this order: whoever sees the row can test the lock. The other way round, an arrival between the insert and the
     /// lock would see a running row with a free lock, and take a living owner for a dead one.
     fn own(&mut self, in_place_of: Option<InPlaceOf>) -> anyhow::Result<Next> {
+        if let Some(signal) = self.told_to_end {
+            return self.stopped(signal);
+        }
         let seen = match self.seen {
             Some(seen) => seen,
             None => self.store.newest()?,
@@ -210,11 +226,15 @@ impl Arrival<'_> {
         let failed = |error: io::Error| lock_failed(&location, &error);
         let for_attempt =
             self.waited == Some(claim.id) || self.locks()?.is_probed_by_owner(claim.lock).map_err(failed)?;
+        let before = self.store.times_asked(claim.id)?;
         let waited = self.locks()?.wait_for_probe(claim.lock, limit).map_err(failed)?;
         if !waited {
-            return Ok(Next::Answer(Box::new(Answer::held(self, claim))));
+            return Ok(Next::Answer(Box::new(self.held_while_asked(claim))));
         }
-        self.asked = Some((claim.id, None));
+        // One that was killed, or told to end before it had asked, leaves no answer: then this arrival asks.
+        if self.store.times_asked(claim.id)? > before {
+            self.asked = Some((claim.id, None));
+        }
         let newest = self.store.attempts(&claim.key)?.pop();
         Ok(match newest {
             Some(newest) if for_attempt || newest.id > claim.id => Next::Past(Box::new(newest)),
@@ -226,15 +246,9 @@ impl Arrival<'_> {
     fn ask_steps(&mut self, claim: &Claim) -> anyhow::Result<Next> {
         let mut finder = Finder::new(&self.location, &self.actor);
         finder.find_out(self.store.as_mut(), claim, None)?;
+        self.told_to_end = finder.told_to_end;
         self.asked = Some((claim.id, None));
-        let told_to_end = finder.told_to_end;
-        let claim = self.store.get(claim.id)?.with_context(|| format!("claim {} is gone", claim.id))?;
-        Ok(match told_to_end {
-            // Nothing is started any more, whatever was found out.
-            Some(_) if claim.state == State::Held => Next::Answer(Box::new(Answer::held(self, &claim))),
-            Some(signal) => Next::Answer(Box::new(Answer::stopped(self, &claim, signal))),
-            None => Next::Look,
-        })
+        Ok(Next::Look)
     }
 
     /// Asks the target about a held claim, unless somebody else does.
@@ -255,24 +269,29 @@ impl Arrival<'_> {
         let asked = question.ask(self.store.as_mut(), &signals)?;
         self.right = Some(right);
         self.asked = Some((claim.id, Some(asked.how)));
-        let told_to_end = signals.take_pending();
+        self.told_to_end = signals.take_pending();
         drop(signals);
-        match (told_to_end, asked.became) {
-            // It was to end, whatever the probe made of the signal: nothing is started any more.
-            (Some(signal), Some(ended)) if ended.state == State::Released => {
-                let claim = self.store.get(claim.id)?.unwrap_or(claim);
-                Ok(Next::Answer(Box::new(Answer::stopped(self, &claim, signal))))
+        if asked.unrecorded || (self.told_to_end.is_some() && asked.became.is_none()) {
+            // Nothing may follow from an answer that isn't there for others, nor from none.
+            let claim = self.store.get(claim.id)?.unwrap_or(claim);
+            if claim.state == State::Held {
+                return Ok(Next::Answer(Box::new(Answer::held(self, &claim))));
             }
-            (Some(_), None) => {
-                let claim = self.store.get(claim.id)?.unwrap_or(claim);
-                Ok(if claim.state == State::Held {
-                    Next::Answer(Box::new(Answer::held(self, &claim)))
-                } else {
-                    Next::Look
-                })
-            }
-            _ => Ok(Next::Look),
         }
+        Ok(Next::Look)
+    }
+
+    /// Answers 121 while somebody else asks.
+    fn held_while_asked(&mut self, claim: &Claim) -> Answer {
+        self.asked = Some((claim.id, Some("is being run by somebody else right now".to_owned())));
+        Answer::held(self, claim)
+    }
+
+    /// Answers an arrival that was told to end while it asked, where it would now start something, wait or ask again.
+    fn stopped(&mut self, signal: i32) -> anyhow::Result<Next> {
+        let asked = self.asked.as_ref().map_or(0, |(asked, _)| *asked);
+        let claim = self.store.get(asked)?.with_context(|| format!("claim {asked} is gone"))?;
+        Ok(Next::Answer(Box::new(Answer::stopped(self, &claim, signal))))
     }
 
     /// Returns what to ask with: the arrival's own probe, else the stored one. How long the target reads behind is the

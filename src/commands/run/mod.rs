@@ -110,6 +110,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         waited: None,
         asked: None,
         right: None,
+        told_to_end: None,
         means,
         call,
         location,
@@ -163,6 +164,8 @@ pub(super) struct Arrival<'a> {
     waited: Option<ClaimId>,
     /// The claim that it has an answer about: of its own probe, or of somebody else's that it waited for.
     asked: Option<(ClaimId, Option<String>)>,
+    /// The signal that told it to end while it asked: it starts nothing any more.
+    told_to_end: Option<i32>,
     /// The right to ask about a claim, from the probe until it is known whether this arrival runs the command.
     right: Option<ProbeLock>,
 }

@@ -47,7 +47,7 @@ pub(super) fn check_durations(args: &RunArgs) -> anyhow::Result<()> {
 /// Returns what the caller gave along to make an unknown outcome known, or a known one expire.
 pub(super) fn means(args: &RunArgs) -> anyhow::Result<Means> {
     let probe = args.probe.as_ref().map(|command| {
-        if command.is_empty() {
+        if asking::is_blank(command) {
             let failure = Failure::new(Kind::Usage, "the probe is empty, and an empty command would always say landed");
             return Err(failure.hint("give --probe a shell command that asks the target").into());
         }

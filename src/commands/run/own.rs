@@ -167,7 +167,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
             refused,
             unknown: arrival.unknown(&claim),
         }),
-        Finished::Late(state) => words::ran_late(claim.id, &how_it_ended(end), state),
+        Finished::Late(_) => words::ran_late(&claim, &how_it_ended(end)),
     };
     let tone = match finished {
         _ if refused => Tone::Error,

@@ -206,6 +206,11 @@ impl Store for SqliteStore {
         self.read(|conn| group::open_steps(conn, id))
     }
 
+    fn times_asked(&mut self, id: ClaimId) -> Result<i64, StoreError> {
+        let sql = "SELECT count(*) FROM event WHERE claim = ?1 AND kind = 'probe'";
+        self.read(|conn| conn.query_row(sql, [id], |row| row.get(0)))
+    }
+
     fn leave(&mut self, id: ClaimId, event: &NewEvent, actor: &str) -> Result<(), StoreError> {
         self.write(|tx| write::insert_event(tx, id, write::now(), event.kind, actor, event.detail.as_deref()))
     }

@@ -56,7 +56,9 @@ const MISSED: &str = "SELECT id FROM claim WHERE key = ?1 AND id > ?2 ORDER BY i
 const INSERT_EVENT: &str = "INSERT INTO event (claim, seq, at, kind, actor, detail)
 VALUES (?1, (SELECT 1 + coalesce(max(seq), 0) FROM event WHERE claim = ?1), ?2, ?3, ?4, ?5)";
 
-const INSERT_OUTPUT: &str = "INSERT INTO output (claim, stream, data) VALUES (?1, ?2, ?3)";
+/// What comes after a result was stated for its attempt is kept out of sight: a replay stays as it was.
+const INSERT_OUTPUT: &str = "INSERT INTO output (claim, stream, data)
+SELECT ?1, iif(state = 'completed', -?2, ?2), ?3 FROM claim WHERE id = ?1";
 
 const FINISH: &str =
     "UPDATE claim SET state = ?2, reason = ?3, outcome = ?4, exit_code = ?5, signal = ?6, missing = ?7, started = ?8,
@@ -206,7 +208,7 @@ pub(super) fn append_output(tx: &Transaction<'_>, id: ClaimId, chunks: &[Chunk])
 
 /// Tells of a running attempt how many bytes of its output are missing so far.
 pub(super) fn tell_missing(tx: &Transaction<'_>, id: ClaimId, missing: i64) -> rusqlite::Result<()> {
-    tx.execute("UPDATE claim SET missing = ?2 WHERE id = ?1", params![id, missing]).map(|_| ())
+    tx.execute("UPDATE claim SET missing = ?2 WHERE id = ?1 AND state <> 'completed'", params![id, missing]).map(|_| ())
 }
 
 /// Records an attempt's end.
