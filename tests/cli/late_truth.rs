@@ -55,7 +55,7 @@ fn who_waits_for_somebody_who_only_asks_runs_the_command_once_it_has_not_landed(
     gate.open();
     asker.answer().exits(0);
     let answers: Vec<_> = arrivals.into_iter().map(Running::answer).collect();
-    let mut codes: Vec<_> = answers.iter().map(|answer| answer.code()).collect();
+    let mut codes: Vec<_> = answers.iter().map(crate::env::Answer::code).collect();
     codes.sort_unstable();
     assert_eq!(codes, [Some(7), Some(121), Some(121), Some(121), Some(121)], "one runs, and its end is held");
     assert_eq!((env.runs(), env.states()), (2, vec!["released".to_owned(), "held".to_owned()]));
