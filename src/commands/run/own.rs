@@ -130,55 +130,50 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
     // The usual end costs no look at the row: its output has been passed on, and that is all that the caller wants.
     let refused = dropped || recorded.refused;
     let as_wished = !refused && (recorded.missing == 0 || arrival.args.no_record_output);
-    let by_its_end = matches!(finished, Finished::Recorded(ended) if ended.state == State::Completed && ended.reason != Reason::Marks);
-    let usual = by_its_end && as_wished;
+    let usual = as_wished && is_completed_by_its_end(finished);
     if usual && !arrival.wants_output {
         return Answer::silent(code);
     }
-    let asked = match (finished, asking) {
-        (Finished::Recorded(ended), Some(right)) if ended.state == State::Held && ended.reason != Reason::Steps => {
-            ask(arrival, owned, right)
+    let asked = asking.and_then(|right| ask(arrival, owned, finished, right));
+    let became = asked.as_ref().and_then(|asked| asked.became);
+    let landed = became == Some(Ended::landed(Reason::Probe));
+    if let Some(asked) = asked {
+        if landed {
+            stdout.pass(&asked.stdout);
+            recorded.output.iter_mut().for_each(|output| output.stdout.extend_from_slice(&asked.stdout));
         }
-        _ => None,
-    };
-    if let Some(asked) = asked.as_ref().filter(|asked| asked.became == Some(Ended::landed(Reason::Probe))) {
-        stdout.pass(&asked.stdout);
-        if let Some(output) = &mut recorded.output {
-            output.stdout.extend_from_slice(&asked.stdout);
-        }
+        arrival.asked = Some((owned.id, Some(asked.how)));
     }
     let Ok(Some(claim)) = arrival.store.get(owned.id) else {
         // No error that ends in "nothing was run" may come from here on.
         return Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output);
     };
-    let became = asked.as_ref().and_then(|asked| asked.became);
-    let finished = match finished {
-        // A person decided while the target was being asked.
-        Finished::Recorded(ended) if claim.state != became.unwrap_or(ended).state => Finished::Late(claim.state),
-        as_recorded => as_recorded,
+    let how = how_it_ended(end);
+    // Late: somebody else decided, before the end was recorded or while the target was being asked.
+    let late = match finished {
+        Finished::Recorded(ended) => claim.state != became.unwrap_or(ended).state,
+        Finished::Late(_) => true,
     };
-    if let Some(asked) = &asked {
-        arrival.asked = Some((claim.id, Some(asked.how.clone())));
-    }
-    let words = match finished {
-        Finished::Recorded(_) => words::ran(&words::Ran {
-            claim: &claim,
-            how: &how_it_ended(end),
-            refused,
-            unknown: arrival.unknown(&claim),
-        }),
-        Finished::Late(_) => words::ran_late(&claim, &how_it_ended(end)),
+    let words = if late {
+        words::ran_late(&claim, &how)
+    } else {
+        words::ran(&words::Ran { claim: &claim, how: &how, refused, unknown: arrival.unknown(&claim) })
     };
-    let tone = match finished {
-        _ if refused => Tone::Error,
-        _ if usual => Tone::Silent,
-        Finished::Late(_) => Tone::Error,
-        Finished::Recorded(_) if claim.state == State::Held => Tone::Error,
-        Finished::Recorded(_) => Tone::Note,
+    let tone = match (usual, refused || late || claim.state == State::Held) {
+        (true, _) => Tone::Silent,
+        (false, true) => Tone::Error,
+        (false, false) => Tone::Note,
     };
     // Landed after all: that the command failed to say so is no failure of the call.
-    let landed = became == Some(Ended::landed(Reason::Probe));
     Answer::ran(if landed { exit::DONE } else { code }, &claim, words, recorded.output, tone)
+}
+
+/// Tells whether the end was the usual one: completed, and the exit status says all there is to say.
+fn is_completed_by_its_end(finished: Finished) -> bool {
+    match finished {
+        Finished::Recorded(ended) => ended.state == State::Completed && ended.reason != Reason::Marks,
+        Finished::Late(_) => false,
+    }
 }
 
 /// Takes the right to ask about this attempt where its end is likely to leave it unknown and there is a probe.
@@ -193,8 +188,13 @@ fn right_to_ask(arrival: &Arrival<'_>, owned: &Owned, finish: &Finish) -> Option
     ProbeLock::take(&arrival.location.lock_path(), owned.lock.place(), Asker::Owner).ok().flatten()
 }
 
-/// Asks the target about the attempt that has just ended. `None`: it could not be asked; the claim is held.
-fn ask(arrival: &mut Arrival<'_>, owned: &Owned, _right: ProbeLock) -> Option<Asked> {
+/// Asks the target about the attempt that has just ended. `None`: nothing is to be asked, or it could not be.
+fn ask(arrival: &mut Arrival<'_>, owned: &Owned, finished: Finished, _right: ProbeLock) -> Option<Asked> {
+    let Finished::Recorded(ended) = finished else { return None };
+    // Of one that is held for its steps, its own target knows nothing.
+    if ended.state != State::Held || ended.reason == Reason::Steps {
+        return None;
+    }
     let probe = arrival.means.probe.clone()?;
     let claim = arrival.store.get(owned.id).ok().flatten().filter(|claim| claim.state == State::Held)?;
     // What had told the command to end has had its effect.
