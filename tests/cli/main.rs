@@ -26,6 +26,7 @@ mod output;
 mod owners;
 mod probes;
 mod probes_waiting;
+mod recipes;
 mod reconcile;
 mod recording;
 mod resend;
