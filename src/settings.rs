@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::Context;
@@ -51,12 +52,18 @@ fn default_store() -> anyhow::Result<Location> {
 /// Returns the attempt whose command started this process, where it is one of this store (design §8, §9).
 pub fn enclosing(location: &Location) -> Option<Enclosing> {
     let store = std::env::var_os("IDEM_STORE")?;
-    if Path::new(&store) != location.path {
+    if Path::new(&store) != location.path && !is_same_file(Path::new(&store), &location.path) {
         return None;
     }
     let id = std::env::var("IDEM_CLAIM").ok()?.parse().ok()?;
     // Without the token it still says what this process waits for; it then joins nobody's group.
     Some(Enclosing { id, token: std::env::var(TOKEN).unwrap_or_default() })
+}
+
+/// Tells whether two paths lead to one file, through a link to a folder above it, say.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let id = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    id(a).is_some_and(|a| id(b) == Some(a))
 }
 
 /// Returns who this process is: for people to read, never for deciding.

@@ -71,6 +71,11 @@ impl Question<'_> {
         let told = answer(probed.end);
         let event = NewEvent { kind: EventKind::Probe, detail: Some(self.detail(told, &probed)) };
         let recorded = match judge_answer(told, self.owner != Liveness::Dead) {
+            // Its own write has not landed; of a step's nobody knows, and it waits for that.
+            Some(ended) if ended.state == State::Released && !store.open_steps(self.claim.id)?.is_empty() => {
+                let held = Ended { state: State::Held, outcome: Outcome::Unknown, reason: Reason::Steps };
+                self.record(store, held, &event, &probed)
+            }
             Some(ended) => self.record(store, ended, &event, &probed),
             None => {
                 // A history that can't be written changes nothing of what is known.
@@ -114,6 +119,7 @@ impl Question<'_> {
                 "says that it has not landed so far, but its command may still be alive".to_owned()
             }
             (_, None) => format!("{how}, but the claim changed while its target was asked"),
+            (_, Some(ended)) if ended.state == State::Held => format!("{how}: its own write has not landed"),
             (_, Some(_)) => how,
         }
     }
@@ -128,9 +134,10 @@ impl Question<'_> {
     ) -> Result<Option<Ended>, StoreError> {
         let kind = match ended.state {
             State::Completed => EventKind::BecameCompleted,
+            State::Held => EventKind::BecameHeld,
             _ => EventKind::BecameReleased,
         };
-        let reason = json!({ "reason": Reason::Probe.as_str(), "outcome": ended.outcome.as_str() }).to_string();
+        let reason = json!({ "reason": ended.reason.as_str(), "outcome": ended.outcome.as_str() }).to_string();
         let mut change = Transition::of(self.claim, ended, self.actor.to_owned());
         change.events.push(event.clone());
         change = change.event(kind, Some(reason));

@@ -10,6 +10,7 @@ use crate::domain::group::Emitted;
 use crate::domain::store::Store;
 use crate::exit::{self, Failure, Kind};
 use crate::view::escape::escape;
+use crate::view::words::shorten;
 
 /// Adds a member to the group of the call around it. When it returns 0, the member is on disk.
 pub(super) fn emit(global: &Global, args: &EmitArgs) -> anyhow::Result<u8> {
@@ -26,7 +27,7 @@ pub(super) fn emit(global: &Global, args: &EmitArgs) -> anyhow::Result<u8> {
             (format!("the attempt is over: claim {id} is {state} by now"), "a group is closed with its attempt")
         }
         Emitted::Other(old) => {
-            let text = |data: Option<&str>| data.map_or("no value".to_owned(), |data| escape(data).into_owned());
+            let text = |data: Option<&str>| data.map_or("no value".to_owned(), |data| shorten(&escape(data), 200));
             let why = format!(
                 "it is there already with {}, and {} is another value",
                 text(old.as_deref()),
@@ -45,6 +46,11 @@ pub(super) fn emit(global: &Global, args: &EmitArgs) -> anyhow::Result<u8> {
 fn value(given: &OsStr) -> anyhow::Result<String> {
     let raw = raw_json("value", given)?;
     let mut text = String::new();
-    Json::parse(&raw)?.write_compact(&mut text);
+    let json = Json::parse(&raw).map_err(|error| {
+        let message = format!("the member's value is no JSON that could be kept ({error}); nothing was added");
+        Failure::new(Kind::Params(error.class.as_str()), message)
+            .hint("give one JSON text (RFC 8259) with a single meaning")
+    })?;
+    json.write_compact(&mut text);
     Ok(text)
 }

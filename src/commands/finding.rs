@@ -2,6 +2,7 @@
 //! target, from its steps (design §§7, 8). For `reconcile`, and for an arrival at a call that is held for its steps.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use anyhow::Context;
 
@@ -11,10 +12,10 @@ use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, ClaimId, Outcome, Probe, Reason, State};
 use crate::domain::end::{Ended, by_marks};
 use crate::domain::store::Store;
-use crate::liveness::{Asker, ProbeLock};
+use crate::liveness::{Asker, LockFile, ProbeLock};
 use crate::process::signals::Signals;
 use crate::store::Location;
-use crate::view::words;
+use crate::view::words::{self, OpenStep};
 
 /// Who finds out, and where.
 pub(super) struct Finder<'a> {
@@ -24,11 +25,22 @@ pub(super) struct Finder<'a> {
     pub(super) seen: HashSet<ClaimId>,
     /// The signal that told this process to end meanwhile.
     pub(super) told_to_end: Option<i32>,
+    /// How long somebody else who is asking is waited for.
+    pub(super) patience: Patience,
+}
+
+/// How long to wait for somebody else's answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Patience {
+    /// Not at all.
+    None,
+    /// Until then; `None`: until it comes.
+    Until(Option<Instant>),
 }
 
 impl<'a> Finder<'a> {
     pub(super) fn new(location: &'a Location, actor: &'a str) -> Finder<'a> {
-        Finder { location, actor, seen: HashSet::new(), told_to_end: None }
+        Finder { location, actor, seen: HashSet::new(), told_to_end: None, patience: Patience::None }
     }
 
     /// Finds out what can be found out. `probe`: what to ask with, in place of what is stored with the claim. Returns the
@@ -39,7 +51,9 @@ impl<'a> Finder<'a> {
         claim: &Claim,
         probe: Option<&Probe>,
     ) -> anyhow::Result<(Claim, String)> {
-        self.seen.insert(claim.id);
+        if !self.seen.insert(claim.id) {
+            return Ok((read(store, claim.id)?, "asked about already".to_owned()));
+        }
         let claim = self.without_owner(store, claim)?;
         match (claim.state, claim.reason) {
             (State::Held, Some(Reason::Steps)) => self.ask_steps(store, claim),
@@ -57,6 +71,11 @@ impl<'a> Finder<'a> {
         let gone = settle::owner(self.location, claim)?;
         let marked = by_marks(claim.means.marks, claim.mark);
         let change = match (claim.state, gone, marked) {
+            (State::Running, Some(Liveness::Dead), Some(ended))
+                if ended.state == State::Released && !store.open_steps(claim.id)?.is_empty() =>
+            {
+                settle::held(claim, Reason::Steps, self.actor)
+            }
             (State::Running, Some(Liveness::Dead), Some(ended)) => settle::concluded(claim, ended, self.actor),
             (State::Running, Some(Liveness::Dead), None) => settle::held(claim, Reason::Interrupted, self.actor),
             (State::Running, Some(Liveness::Unprovable), _) => settle::held(claim, Reason::OwnerLost, self.actor),
@@ -89,6 +108,17 @@ impl<'a> Finder<'a> {
         Ok((read(store, claim.id)?, what))
     }
 
+    /// Waits for somebody else's probe, as long as there is patience for it.
+    fn wait_for(&self, claim: &Claim) -> anyhow::Result<()> {
+        if let Patience::Until(until) = self.patience {
+            let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let failed = |error: std::io::Error| settle::lock_failed(self.location, &error);
+            let locks = LockFile::open(&self.location.lock_path()).map_err(failed)?;
+            locks.wait_for_probe(claim.lock, limit).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// Asks the target about a held claim.
     fn ask(&mut self, store: &mut dyn Store, claim: Claim, probe: Option<&Probe>) -> anyhow::Result<(Claim, String)> {
         let Some(probe) = probe.cloned().or_else(|| claim.means.probe.clone()) else {
@@ -96,7 +126,8 @@ impl<'a> Finder<'a> {
         };
         let right = ProbeLock::take(&self.location.lock_path(), claim.lock, Asker::Other);
         let Some(_right) = right.map_err(|error| settle::lock_failed(self.location, &error))? else {
-            return Ok((claim, "somebody else is asking just now".to_owned()));
+            self.wait_for(&claim)?;
+            return Ok((read(store, claim.id)?, "somebody else is asking just now".to_owned()));
         };
         let claim = read(store, claim.id)?;
         if claim.state != State::Held {
@@ -110,6 +141,30 @@ impl<'a> Finder<'a> {
         self.told_to_end = signals.take_pending();
         Ok((read(store, claim.id)?, said(&asked)))
     }
+}
+
+/// Returns the steps that a claim is held for, and in place of those that are held for steps of theirs, these: what somebody
+/// has to find out about.
+pub(super) fn open_leaves(store: &mut dyn Store, location: &Location, id: ClaimId) -> anyhow::Result<Vec<OpenStep>> {
+    let mut leaves = Vec::new();
+    let mut seen = HashSet::from([id]);
+    let mut next = vec![id];
+    while let Some(id) = next.pop() {
+        for step in store.open_steps(id)? {
+            if !seen.insert(step) {
+                continue;
+            }
+            let claim = read(store, step)?;
+            if claim.reason == Some(Reason::Steps) {
+                next.push(step);
+            } else {
+                let runs = settle::owner(location, &claim)? == Some(Liveness::Alive);
+                leaves.push(OpenStep { id: step, runs });
+            }
+        }
+    }
+    leaves.sort_unstable_by_key(|leaf| leaf.id);
+    Ok(leaves)
 }
 
 fn read(store: &mut dyn Store, id: ClaimId) -> anyhow::Result<Claim> {

@@ -22,7 +22,7 @@ pub(super) fn fields(members: Vec<Node>) -> Vec<MemberFields> {
 }
 
 /// `seen`: the claims whose members are shown elsewhere. A step may belong to several groups, and two calls may each have
-/// come to the other's result: its members are told where it comes first.
+/// come to the other's result: its members and its output are told where it comes first.
 fn below(
     store: &mut dyn Store,
     id: ClaimId,
@@ -37,7 +37,7 @@ fn below(
             Made::Step(claim) => {
                 let first = depth < DEPTH && seen.insert(claim.id);
                 let members = if first { below(store, claim.id, with_output, seen, depth + 1)? } else { Vec::new() };
-                let output = if with_output { Some(printed(store, claim.id)?) } else { None };
+                let output = if with_output && first { Some(printed(store, claim.id)?) } else { None };
                 Node::Step { claim, output, members }
             }
         });

@@ -1,8 +1,9 @@
 //! `idem show`.
 
+use super::finding::open_leaves;
 use super::{group, settle};
 use crate::cli::{Global, ShowArgs};
-use crate::domain::claim::{Claim, ClaimId, Reason, Stream};
+use crate::domain::claim::{Claim, ClaimId, Reason, State, Stream};
 use crate::domain::store::{Store, Which};
 use crate::view::envelope::{Envelope, Output, Story};
 use crate::view::story::{Facts, story};
@@ -38,7 +39,7 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         ui::print(&told.line())?;
         return Ok(exit::DONE);
     }
-    let held_for_steps = claim.reason == Some(Reason::Steps);
+    let held_for_steps = claim.state == State::Held && claim.reason == Some(Reason::Steps);
     let stated = output(&mut store, claim.id, Which::Stated)?;
     let facts = Facts {
         claim: &claim,
@@ -47,7 +48,7 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         printed: &output(&mut store, claim.id, Which::Printed)?,
         stated: Some(&stated).filter(|stated| !stated.stdout.is_empty()),
         members: &group::members(&mut store, claim.id, false)?,
-        open_steps: if held_for_steps { store.open_steps(claim.id)? } else { Vec::new() },
+        open_steps: if held_for_steps { open_leaves(&mut store, &location, claim.id)? } else { Vec::new() },
         owner: settle::owner(&location, &claim)?,
         first_start: store.first_start(&claim.key)?,
         now: store.now()?,

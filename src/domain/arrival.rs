@@ -44,7 +44,7 @@ pub struct Holder {
     pub owner: Liveness,
     /// What its command's marks say by themselves.
     pub by_marks: Option<Ended>,
-    /// What is known of its steps; looked at only while it is held for one.
+    /// What is known of its steps; looked at only where that can matter.
     pub steps: Steps,
     /// What there is to ask the target with, and whether that is being done; looked at only while it is held.
     pub probe: ProbeFacts,
@@ -54,10 +54,10 @@ pub struct Holder {
     pub is_over: bool,
 }
 
-/// What is known of the steps of a claim that is held for one of them.
+/// What is known of the steps of a claim that is held for one of them, or whose marks say that it has not landed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Steps {
-    /// It is not held for a step.
+    /// It can't matter.
     #[default]
     NotAsked,
     /// The outcome of one is still unknown.
@@ -192,6 +192,10 @@ fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
         Liveness::Unprovable => Verdict::Hold(Reason::OwnerLost),
         // Only a proven death may free anything (G6).
         Liveness::Dead => match holder.by_marks {
+            // Its own write has not landed; of a step's nobody knows.
+            Some(ended) if ended.state == State::Released && holder.steps == Steps::Open => {
+                Verdict::Hold(Reason::Steps)
+            }
             Some(ended) => Verdict::Conclude(ended),
             // The word of --rerun-if-interrupted counts between local calls (§12).
             None if terms.rerun_if_interrupted && both_local => Verdict::RunAgain(Reason::Interrupted),
@@ -417,6 +421,8 @@ mod tests {
         for terms in [TERMS, NO_WAIT, RERUN, OWN_PROBE] {
             let marked = |owner| judge(&Holder { by_marks, ..holder(State::Running, owner) }, &terms);
             assert_eq!(marked(Liveness::Dead), Verdict::Conclude(Ended::not_landed(Reason::Marks)));
+            let beside_a_step = Holder { by_marks, steps: Steps::Open, ..holder(State::Running, Liveness::Dead) };
+            assert_eq!(judge(&beside_a_step, &terms), Verdict::Hold(Reason::Steps));
             assert!(
                 matches!(marked(Liveness::Alive), Verdict::Wait | Verdict::Busy),
                 "a living owner speaks for itself"

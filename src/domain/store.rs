@@ -265,7 +265,8 @@ pub trait Store {
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError>;
 
-    /// Tells whether `ancestor` is `claim` or started it, directly or through steps.
+    /// Tells whether `ancestor`, or another attempt of its key, is `claim` or started it, directly or through steps. (*P runs S
+    /// and is killed; P's second attempt waits for S; S calls P.*)
     fn encloses(&mut self, ancestor: ClaimId, claim: ClaimId) -> Result<bool, StoreError>;
 
     /// Returns when the key's command was first started, over all attempts.

@@ -10,9 +10,9 @@ use super::envelope::Output;
 use super::escape::{escape, escape_lines};
 use super::group::{Node, tree};
 use super::history::history;
-use super::words::{self, Unknown};
+use super::words::{self, OpenStep, Unknown};
 use crate::domain::arrival::Liveness;
-use crate::domain::claim::{Claim, ClaimId, Effect, Mark, Reason, State};
+use crate::domain::claim::{Claim, Effect, Mark, Reason, State};
 use crate::domain::event::Event;
 use crate::domain::moment::{self, Moment, is_within};
 
@@ -37,7 +37,7 @@ pub struct Facts<'a> {
     /// The members of its group.
     pub members: &'a [Node],
     /// Its steps whose outcome is unknown, where it is held for them.
-    pub open_steps: Vec<ClaimId>,
+    pub open_steps: Vec<OpenStep>,
     /// When the call's command was first started.
     pub first_start: Option<Moment>,
     /// The present moment, by the store's clock.

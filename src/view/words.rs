@@ -58,7 +58,16 @@ pub struct Unknown {
     /// Until when it may be sent again.
     pub window_end: Option<Timestamp>,
     /// Its steps whose outcome is unknown, where it is held for them.
-    pub steps: Vec<ClaimId>,
+    pub steps: Vec<OpenStep>,
+}
+
+/// A step whose outcome is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenStep {
+    /// Its claim.
+    pub id: ClaimId,
+    /// Whether its command is still running.
+    pub runs: bool,
 }
 
 /// The words of a run that this arrival owned.
@@ -202,18 +211,27 @@ pub fn replay(claim: &Claim) -> Words {
     Words { message, hint }
 }
 
+/// How many claims a sentence names.
+const NAMED: usize = 8;
+
 /// The steps that a claim is held for, as part of a sentence.
-fn open(steps: &[ClaimId]) -> String {
-    match steps {
-        [] => "the outcome of one of its steps was unknown".to_owned(),
-        [step] => format!("the outcome of its step, claim {step}, is unknown"),
-        _ => format!("the outcomes of its steps, claims {}, are unknown", ids(steps)),
+fn open(steps: &[OpenStep]) -> String {
+    let ids = ids(&steps.iter().map(|step| step.id).collect::<Vec<_>>());
+    match (steps, steps.iter().all(|step| step.runs)) {
+        ([], _) => "the outcome of one of its steps was unknown".to_owned(),
+        ([_], true) => format!("its step, claim {ids}, is still running"),
+        (_, true) => format!("its steps, claims {ids}, are still running"),
+        ([_], false) => format!("the outcome of its step, claim {ids}, is unknown"),
+        (_, false) => format!("the outcomes of its steps, claims {ids}, are unknown"),
     }
 }
 
 /// Claims in a sentence: `3, 5 and 8`.
 pub fn ids(ids: &[ClaimId]) -> String {
-    let words: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let mut words: Vec<String> = ids.iter().take(NAMED).map(ToString::to_string).collect();
+    if ids.len() > NAMED {
+        words.push(format!("{} more", ids.len() - NAMED));
+    }
     match words.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
         _ => words.concat(),
@@ -334,11 +352,15 @@ pub fn what_then(claim: &Claim, unknown: &Unknown) -> String {
     if claim.reason == Some(Reason::Steps) {
         return match unknown.steps.as_slice() {
             [] => "the next call runs it again, and steps that have landed replay".to_owned(),
-            [step, ..] => format!(
-                "a repeat asks about its steps by their probes, where they have one; else {} for the step. Then the next call \
-                 runs this one again, and steps that have landed replay",
-                say(*step)
-            ),
+            steps => match steps.iter().find(|step| !step.runs) {
+                None => "call again when it has ended: then this one runs again, and steps that have landed replay"
+                    .to_owned(),
+                Some(step) => format!(
+                    "a repeat asks about its steps by their probes, where they have one; else {} for each of them. Then the \
+                     next call runs this one again, and steps that have landed replay",
+                    say(step.id)
+                ),
+            },
         };
     }
     let resolve = ask_then_say(claim.id);

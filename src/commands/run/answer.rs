@@ -123,7 +123,11 @@ impl Answer {
 
     /// Answers 122.
     pub(super) fn mismatch(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
-        Answer::turned_away(arrival, claim, EventKind::Mismatch, exit::MISMATCH, words::mismatch(claim))
+        // Nothing of another command's result is given back.
+        arrival.wants_group = false;
+        arrival.log(claim, EventKind::Mismatch);
+        Answer::of(exit::MISMATCH, claim, words::mismatch(claim), None, Tone::Error)
+            .with_error(EventKind::Mismatch.as_str())
     }
 
     /// Answers a call that is inside itself.

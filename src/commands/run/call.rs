@@ -160,7 +160,10 @@ pub(in crate::commands) fn raw_json(what: &str, given: &OsStr) -> anyhow::Result
             let path = Path::new(OsStr::from_bytes(path));
             let mut raw = Vec::new();
             let read = File::open(path).and_then(|file| file.take(MAX_PARAMS + 1).read_to_end(&mut raw));
-            read.with_context(|| format!("the file {} for the {what} can't be read", path.display()))?;
+            read.map_err(|error| {
+                let message = format!("the file {} for the {what} can't be read: {error}", path.display());
+                Failure::new(Kind::Usage, message)
+            })?;
             bounded(what, raw)
         }
         None => Ok(bytes.to_vec()),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::Arrival;
+use crate::commands::finding::open_leaves;
 use crate::commands::settle::lock_failed;
 use crate::domain::arrival::{Answered, Holder, Liveness, Past, ProbeFacts, Steps};
 use crate::domain::claim::{Claim, Reason, State};
-use crate::domain::end::by_marks;
+use crate::domain::end::{Ended, by_marks};
 use crate::domain::moment::{is_over, is_within};
 use crate::domain::timestamp::Timestamp;
 use crate::view::words::Unknown;
@@ -19,14 +20,15 @@ impl Arrival<'_> {
         // Under its command, or under the probe that is asking about it.
         let at_work = (claim.state == State::Running && owner == Liveness::Alive) || probe.running;
         let encloses_arrival = at_work && self.is_under(claim)?;
+        let by_marks = by_marks(claim.means.marks, claim.mark);
         Ok(Holder {
             state: claim.state,
             effect: claim.effect,
             same_command: claim.command == self.command,
             encloses_arrival,
             owner,
-            by_marks: by_marks(claim.means.marks, claim.mark),
-            steps: self.steps(claim)?,
+            by_marks,
+            steps: self.steps(claim, by_marks)?,
             probe,
             in_window: claim.state == State::Held && self.in_window(claim)?,
             is_over: self.is_over(claim)?,
@@ -44,8 +46,10 @@ impl Arrival<'_> {
         Ok(self.locks()?.test(claim.lock).map_err(|error| lock_failed(&location, &error))?)
     }
 
-    fn steps(&mut self, claim: &Claim) -> anyhow::Result<Steps> {
-        if claim.state != State::Held || claim.reason != Some(Reason::Steps) {
+    fn steps(&mut self, claim: &Claim, by_marks: Option<Ended>) -> anyhow::Result<Steps> {
+        let held_for_them = claim.state == State::Held && claim.reason == Some(Reason::Steps);
+        let marked = claim.state == State::Running && by_marks.is_some_and(|ended| ended.state == State::Released);
+        if !held_for_them && !marked {
             return Ok(Steps::NotAsked);
         }
         Ok(if self.store.open_steps(claim.id)?.is_empty() { Steps::Known } else { Steps::Open })
@@ -53,7 +57,9 @@ impl Arrival<'_> {
 
     /// Gathers what the words of an unknown outcome need.
     pub(super) fn unknown(&mut self, claim: &Claim) -> Unknown {
-        let steps = if claim.reason == Some(Reason::Steps) { self.store.open_steps(claim.id) } else { Ok(Vec::new()) };
+        let held_for_them = claim.state == State::Held && claim.reason == Some(Reason::Steps);
+        let location = self.location.clone();
+        let steps = if held_for_them { open_leaves(self.store.as_mut(), &location, claim.id) } else { Ok(Vec::new()) };
         Unknown {
             probe: self.probe_of(claim).map(str::to_owned),
             window_end: self.window_end(claim),

@@ -10,7 +10,7 @@ use super::facts::past;
 use super::own::Owned;
 use super::{Answer, Arrival, own};
 use crate::commands::asking::Question;
-use crate::commands::finding::Finder;
+use crate::commands::finding::{Finder, Patience};
 use crate::commands::settle::{self, lock_failed};
 use crate::domain::arrival::{Verdict, after_wait, judge};
 use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Probe, Reason, State};
@@ -245,6 +245,7 @@ impl Arrival<'_> {
     /// Finds out about the steps that a claim is held for, as an arrival at each of them would, and runs none.
     fn ask_steps(&mut self, claim: &Claim) -> anyhow::Result<Next> {
         let mut finder = Finder::new(&self.location, &self.actor);
+        finder.patience = if self.terms.no_wait { Patience::None } else { Patience::Until(self.until) };
         finder.find_out(self.store.as_mut(), claim, None)?;
         self.told_to_end = finder.told_to_end;
         self.asked = Some((claim.id, None));

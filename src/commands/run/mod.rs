@@ -101,6 +101,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         command: CommandLine::new(&args.command),
         terms: options::terms(args),
         wants_output: args.json || status_file.is_some(),
+        wants_group: true,
         enclosing: settings::enclosing(&location),
         actor: settings::actor(),
         until: args.wait.and_then(|wait| Instant::now().checked_add(wait)),
@@ -125,7 +126,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
 
 /// Puts the members of the claim's group into an envelope that is wanted.
 fn with_group(arrival: &mut Arrival<'_>, mut answer: Answer) -> Answer {
-    let Some(id) = answer.envelope.id.filter(|_| arrival.wants_output) else { return answer };
+    let Some(id) = answer.envelope.id.filter(|_| arrival.wants_output && arrival.wants_group) else { return answer };
     match group::members(arrival.store.as_mut(), id, true) {
         Ok(members) => answer.envelope.members = group::fields(members),
         Err(error) => {
@@ -157,6 +158,8 @@ pub(super) struct Arrival<'a> {
     /// When `--wait` runs out.
     until: Option<Instant>,
     wants_output: bool,
+    /// Whether an envelope has the members of the claim's group.
+    wants_group: bool,
     /// The newest row that this arrival has looked at, or that was there when it first found nobody holding the key: of
     /// an attempt that began later it is told, even where that has ended since.
     seen: Option<ClaimId>,

@@ -56,8 +56,14 @@ pub(super) fn emit(
 }
 
 /// Tells whether a call would be a new step of an open attempt's group.
+///
+/// Never of its own, nor of one that is below it: *P runs S and fails, held for S; S's command comes to P, gets 121 and fails;
+/// now S is held for P and P for S, and neither is ever known.*
 pub(super) fn would_join(conn: &Connection, enclosing: &Enclosing, step: &Key) -> rusqlite::Result<bool> {
     let Some(Ok(claim)) = open_attempt(conn, enclosing)? else { return Ok(false) };
+    if has_below(conn, step, &claim.key)? {
+        return Ok(false);
+    }
     let is_there = conn
         .query_row(
             "SELECT 1 FROM member WHERE grp = ?1 AND kind = 'step' AND name = ?2",
@@ -70,10 +76,23 @@ pub(super) fn would_join(conn: &Connection, enclosing: &Enclosing, step: &Key) -
 
 /// Adds a step, if the attempt is open.
 pub(super) fn join(tx: &Transaction<'_>, enclosing: &Enclosing, step: &Key) -> rusqlite::Result<()> {
-    if let Some(Ok(claim)) = open_attempt(tx, enclosing)? {
+    if would_join(tx, enclosing, step)?
+        && let Some(Ok(claim)) = open_attempt(tx, enclosing)?
+    {
         insert(tx, group_of(tx, claim.id)?, claim.id, "step", &step.to_string(), None)?;
     }
     Ok(())
+}
+
+/// Tells whether a call is another one, or has it among its steps or theirs.
+fn has_below(conn: &Connection, call: &Key, other: &Key) -> rusqlite::Result<bool> {
+    // A group is named by one of its key's attempts, so joining by all of them finds it.
+    let sql = "WITH RECURSIVE below (key) AS (
+                   VALUES (?1)
+                   UNION SELECT member.name FROM below JOIN claim USING (key) JOIN member ON member.grp = claim.id
+                         WHERE member.kind = 'step')
+               SELECT EXISTS (SELECT 1 FROM below WHERE key = ?2)";
+    conn.prepare_cached(sql)?.query_row(params![call.to_string(), other.to_string()], |row| row.get(0))
 }
 
 /// Inserts a member; tells whether its name was free. The unique index is the arbiter.

@@ -131,11 +131,11 @@ pub(super) fn output(
     }
 }
 
-/// Tells whether `ancestor` is `claim` or one of those that started it.
+/// Tells whether `ancestor` is `claim` or one of those that started it, or another attempt of one of these.
 pub(super) fn encloses(conn: &Connection, ancestor: ClaimId, claim: ClaimId) -> rusqlite::Result<bool> {
     conn.query_row(
         "WITH RECURSIVE up (id) AS (VALUES (?2) UNION SELECT parent FROM claim JOIN up USING (id) WHERE parent IS NOT NULL)
-         SELECT EXISTS (SELECT 1 FROM up WHERE id = ?1)",
+         SELECT EXISTS (SELECT 1 FROM up JOIN claim USING (id) WHERE key = (SELECT key FROM claim WHERE id = ?1))",
         params![ancestor, claim],
         |row| row.get(0),
     )
