@@ -446,3 +446,12 @@ fn the_redacted_params_of_a_call_and_what_it_emits_are_different_things() {
     let envelope = call.script(&script).answer().exits(0).envelope();
     assert_eq!(outline(&envelope), r#"a={"token":"kept"}"#);
 }
+
+#[test]
+fn a_value_that_is_too_large_adds_nothing() {
+    let env = TestEnv::new();
+    let script = format!("head -c 40000000 /dev/zero | tr '\\0' 1 | {IDEM} emit a -; echo $?");
+    let answer = env.run("t").script(&script).answer();
+    answer.exits(0).prints("2\n").says("idem: ");
+    assert_eq!(env.rows("SELECT count(*) FROM member"), ["0"]);
+}

@@ -156,7 +156,7 @@ impl Release {
 fn dies_at_each_step(death: usize) {
     let (who, victims) = DEATHS[death];
     for (n, package) in PACKAGES.into_iter().enumerate() {
-        let moment = if (n + death) % 2 == 0 { "before" } else { "after" };
+        let moment = if (n + death).is_multiple_of(2) { "before" } else { "after" };
         let what = format!("{who} dies {moment} {package}");
         let release = Release::new(Target::with(Fault::None), true, "30").dies(package, moment, victims);
         let first = release.call().answer();

@@ -218,7 +218,7 @@ impl Tree {
 
 /// The script of a call.
 fn script(n: usize, node: &Node, nodes: &[Node]) -> String {
-    let mut text = format!("echo $$ $PPID >> pids\n");
+    let mut text = "echo $$ $PPID >> pids\n".to_owned();
     if n == 0 {
         text += "export ROOT=$$ ROOT_IDEM=$PPID\n";
     }
@@ -229,7 +229,7 @@ fn script(n: usize, node: &Node, nodes: &[Node]) -> String {
     text += &die(true);
     let emit = format!("{IDEM} emit n{n} {n} || exit 1\n");
     if node.is_leaf() {
-        let _ = write!(text, "{emit}echo n{n} >> effects\n");
+        let _ = writeln!(text, "{emit}echo n{n} >> effects");
     } else {
         for (place, step) in node.steps.iter().enumerate() {
             let run = run(*step, &nodes[*step]);

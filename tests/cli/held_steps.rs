@@ -1,8 +1,11 @@
 //! A call whose step nobody knows the outcome of: it is held as well, and goes on once the step is known.
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::env::{Answer, Call, Gate, Running, TestEnv, become_free, outline};
+use crate::env::{
+    Answer, Call, Gate, Running, TestEnv, become_free, is_alive, outline, set_mode, sleeping_waiters, wait_for,
+};
 
 const IDEM: &str = env!("CARGO_BIN_EXE_idem");
 
@@ -217,7 +220,7 @@ fn a_step_that_still_runs_when_its_parent_fails_holds_the_parent() {
         call().answer().exits(121).prints("").says("claim 2");
         gate.open();
         become_free(env.pid_in("pid"));
-        crate::env::wait_for("the record of the step", || (standing(&env, 2) == "completed|exit").then_some(()));
+        wait_for("the record of the step", || (standing(&env, 2) == "completed|exit").then_some(()));
         call().answer().exits(0).prints("late\n");
         assert_eq!((env.runs(), env.lines_in("bg.runs")), (2, 1));
     }
@@ -415,6 +418,63 @@ fn twenty_arrivals_that_ask_the_steps_target_run_the_parent_at_most_once() {
 }
 
 #[test]
+fn neither_a_probe_nor_a_resend_of_the_parents_own_frees_it_while_a_step_is_unknown() {
+    let env = TestEnv::new();
+    let own = ["--external", "--not-landed-exit", "3", "--probe", "echo own >> own; exit 1", "--resend-within", "1h"];
+    let call = || parent(&env, &own, &unclear(""));
+    call().answer().exits(3);
+    assert_eq!(standing(&env, 1), "held|steps");
+    call().answer().exits(121).says("claim 3");
+    env.idem(["reconcile", "1"]).answer().exits(1);
+    assert_eq!((env.runs(), env.lines_in("own"), standing(&env, 1).as_str()), (1, 0, "held|steps"));
+    resolve(&env, "3", "landed");
+    call().answer().exits(0);
+    assert_eq!((env.runs(), env.lines_in("sent")), (2, 1));
+}
+
+#[test]
+fn who_is_told_to_end_while_a_step_is_asked_about_starts_nothing() {
+    for answer in [0, 1] {
+        let env = TestEnv::new();
+        let _asked = Gate::new(&env, "asked");
+        let probe =
+            format!("--probe 'trap \"exit {answer}\" TERM; [ -e calm ] || exit 2; echo $$ > pid; read _ < asked'");
+        let call = || parent(&env, &[], &unclear(&probe));
+        call().answer().exits(3);
+        env.write("calm", "");
+        let arrival = call().start();
+        arrival.command();
+        arrival.signal(Signal::SIGTERM);
+        let told = arrival.answer();
+        assert!(matches!(told.code(), Some(121 | 143)), "{told}");
+        assert_eq!((env.runs(), env.lines_in("sent")), (1, 1), "{told}");
+    }
+}
+
+#[test]
+fn an_arrival_that_comes_while_the_step_is_asked_about_takes_that_answer() {
+    let env = TestEnv::new();
+    let asked = Gate::new(&env, "asked");
+    let probe = "--probe 'echo probe >> probes; [ -e calm ] || exit 2; echo $$ > pid; read _ < asked; exit 0'";
+    let call = || parent(&env, &[], &unclear(probe));
+    call().answer().exits(3);
+    env.write("calm", "");
+    env.write("probes", "");
+    let first = call().start();
+    first.command();
+    let second = call().start();
+    let lock = env.beside_store("-lock");
+    wait_for("the second one to wait or to end", || {
+        (sleeping_waiters(&lock) == 1 || !is_alive(second.pid())).then_some(())
+    });
+    asked.open();
+    for arrival in [first, second] {
+        arrival.answer().exits(0).prints("made\n");
+    }
+    assert_eq!((env.runs(), env.lines_in("sent"), env.lines_in("probes")), (2, 1, 1));
+}
+
+#[test]
 fn another_command_is_a_mismatch_before_anything_is_asked() {
     let env = TestEnv::new();
     let probe = "--probe 'echo probe >> probes; exit 2'";
@@ -428,7 +488,7 @@ fn another_command_is_a_mismatch_before_anything_is_asked() {
 fn a_parent_that_could_not_be_started_is_released_beside_a_held_step() {
     let env = TestEnv::new();
     env.write("parent", format!("#!/bin/sh\n{}\necho $$ > pid\nkill -9 $PPID\nkill -9 $$\n", unclear("")));
-    crate::env::set_mode(&env.file("parent"), 0o700);
+    set_mode(&env.file("parent"), 0o700);
     let call = || env.run("t").args(["--rerun-if-interrupted"]).command(["./parent"]);
     let owner = call().start();
     become_free(owner.command());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::env::{Call, Gate, Running, TestEnv, outline};
+use crate::env::{Call, Gate, Running, TestEnv, become_free, outline};
 
 const IDEM: &str = env!("CARGO_BIN_EXE_idem");
 
@@ -275,6 +275,27 @@ fn a_call_on_another_store_or_without_the_token_is_nobodys_step() {
 }
 
 #[test]
+fn nobodys_step_is_a_call_of_its_own_for_list_and_show() {
+    let env = TestEnv::new();
+    done(&env, "t", &format!("env -u IDEM_TOKEN {}", step("s")));
+    assert_eq!(env.shown("2")["parent"], Value::Null);
+    let listed = env.idem(["list", "--json"]).answer().exits(0).envelopes();
+    assert_eq!(listed.len(), 2, "it would be nowhere to be seen: {listed:?}");
+}
+
+#[test]
+fn the_same_store_by_another_path_is_the_same_store() {
+    let env = TestEnv::new();
+    std::fs::create_dir(env.file("folder")).expect("a folder");
+    let script = format!(
+        "ln -s store.db link.db; for store in ./store.db folder/../store.db $PWD/store.db link.db; do \
+         n=$((n + 1)); {IDEM} run --store $store --tool s$n -- true || exit 9; done"
+    );
+    let envelope = call(&env, "t", &script).args(["--store", "store.db"]).answer().exits(0).envelope();
+    assert_eq!(outline(&envelope), "s1 completed, s2 completed, s3 completed, s4 completed");
+}
+
+#[test]
 fn a_call_of_a_daemon_that_a_finished_attempt_left_behind_is_nobodys_step() {
     let env = TestEnv::new();
     let gate = Gate::new(&env, "gate");
@@ -286,7 +307,7 @@ fn a_call_of_a_daemon_that_a_finished_attempt_left_behind_is_nobodys_step() {
     done(&env, "t", &script);
     let daemon = env.pid_in("daemon");
     gate.open();
-    crate::env::become_free(daemon);
+    become_free(daemon);
     assert_eq!(env.text_of("late"), "0\n", "it is a call all the same");
     assert_eq!(outline(&done(&env, "t", &script)), "s completed");
     assert_eq!(env.states(), ["completed"; 3]);
@@ -464,8 +485,25 @@ fn clear_group_refuses_the_whole_tree_where_a_part_of_it_lives() {
     env.idem(["clear", "1", "--group", "--force"]).answer().exits(0);
     assert_eq!(env.states(), ["cleared"; 3]);
     gate.open();
-    crate::env::become_free(env.pid_in("pid"));
+    become_free(env.pid_in("pid"));
     assert_eq!(env.states(), ["cleared"; 3]);
+}
+
+#[test]
+fn clear_group_clears_what_is_too_deep_to_be_told_as_well() {
+    let env = TestEnv::new();
+    done(&env, "l1", &nest(&env, 60));
+    env.idem(["clear", "1", "--group"]).answer().exits(0);
+    assert_eq!(env.rows("SELECT DISTINCT state, count(*) FROM claim GROUP BY 1"), ["cleared|60"]);
+}
+
+#[test]
+fn clear_does_not_say_of_a_held_step_that_it_replays() {
+    let env = TestEnv::new();
+    done(&env, "t", &format!("{IDEM} run --tool unclear --external -- sh -c 'exit 7'; exit 0"));
+    let answer = env.idem(["clear", "1"]).answer();
+    assert!(answer.exits(0).text().contains("step 2"), "{answer}");
+    assert!(!answer.text().contains("replays"), "it is held, and a call that comes to it gets 121\n{answer}");
 }
 
 #[test]
