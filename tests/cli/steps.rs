@@ -322,6 +322,22 @@ fn a_mismatch_joins_nothing() {
 }
 
 #[test]
+fn a_mismatch_gives_nothing_back_of_the_group_either() {
+    let env = TestEnv::new();
+    done(&env, "t", &format!("{IDEM} emit secret 1; {}", step("s")));
+    let envelope = call(&env, "t", "another command").answer().exits(122).envelope();
+    assert_eq!(outline(&envelope), "", "nothing is replayed");
+}
+
+#[test]
+fn output_of_a_step_that_is_no_text_is_given_as_base64() {
+    let env = TestEnv::new();
+    let envelope = done(&env, "t", &format!("{IDEM} run --tool s -- printf '\\377\\000'"));
+    let step = member(&envelope, 0);
+    assert_eq!((&step["stdout"], &step["stdout_base64"], &step["stderr"]), (&Value::Null, &json!("/wA="), &json!("")));
+}
+
+#[test]
 fn a_step_that_is_held_busy_or_could_not_start_is_a_member_too() {
     let env = TestEnv::new();
     let gate = Gate::new(&env, "gate");
