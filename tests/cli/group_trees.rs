@@ -210,7 +210,7 @@ impl Tree {
         }
         names.sort_unstable();
         let mut expected: Vec<String> = node.steps.iter().map(|step| format!("n{step}")).collect();
-        expected.push(format!("made by n{n}"));
+        expected.extend([format!("made by n{n}"), format!("made by first-n{n}")]);
         expected.sort_unstable();
         assert_eq!(names, expected, "the group of n{n}: {}\n{envelope}", self.what);
     }
@@ -226,6 +226,8 @@ fn script(n: usize, node: &Node, nodes: &[Node]) -> String {
         Some((when, death)) if when == before => format!("if mkdir died-{n} 2> /dev/null; then {death}; fi\n"),
         _ => String::new(),
     };
+    // Only the first attempt makes this one: the group has to keep it.
+    let _ = writeln!(text, "[ $IDEM_ATTEMPT != 1 ] || {IDEM} emit first-n{n} {n} || exit 1");
     text += &die(true);
     let emit = format!("{IDEM} emit n{n} {n} || exit 1\n");
     if node.is_leaf() {

@@ -615,7 +615,7 @@ fn a_parent_whose_time_runs_out_while_it_waits_for_anothers_step_is_held_for_it(
     let slow = format!("{IDEM} run --tool s -- sh -c 'echo run >> step.runs; echo $$ > pid; read _ < gate'");
     let first = env.run("one").script(&slow).start();
     first.command();
-    let call = || env.run("two").args(["--timeout", "1s"]).counting(&format!("{slow}; exit 0"));
+    let call = || env.run("two").args(["--timeout", "3s"]).counting(&format!("{slow}; exit 0"));
     call().answer().exits(124).says("claim 2");
     call().answer().exits(121).says("claim 2");
     gate.open();
