@@ -14,6 +14,7 @@ mod call;
 mod facts;
 mod files;
 mod gate;
+mod members;
 mod registry;
 mod store;
 mod target;
@@ -23,8 +24,10 @@ pub(crate) use call::{Call, Running};
 pub(crate) use facts::{become_free, has_open, is_alive, is_stopped, peak_memory, seq, sleeping_waiters, wait_for};
 pub(crate) use files::{copy_of_idem, mode_of, set_mode};
 pub(crate) use gate::Gate;
+pub(crate) use members::outline;
 pub(crate) use registry::Registry;
 pub(crate) use target::{Fault, Random, Target};
+pub(crate) use target::{Fault, Random, Target, new_seed};
 
 /// Shell words that kill the idem whose command this is with signal 9, and nobody else.
 pub(crate) const KILL_IDEM: &str = "[ \"$(cat /proc/$PPID/comm)\" = idem ] && kill -9 $PPID";

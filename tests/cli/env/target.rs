@@ -411,8 +411,8 @@ fn reset(mut stream: &TcpStream, body: &str) {
     setsockopt(&stream, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 }).expect("a socket that does not linger");
 }
 
-/// The seed of a test's faults.
-fn new_seed() -> u64 {
+/// The seed of a test's faults: `FAULT_SEED`, or a new one.
+pub(crate) fn new_seed() -> u64 {
     match std::env::var("FAULT_SEED") {
         Ok(seed) => seed.parse().expect("FAULT_SEED is a number"),
         Err(_) => {
