@@ -47,7 +47,7 @@ fn value(given: &OsStr) -> anyhow::Result<String> {
     let raw = raw_json("value", given)?;
     let mut text = String::new();
     let json = Json::parse(&raw).map_err(|error| {
-        let message = format!("the member's value is no JSON that could be kept ({error}); nothing was added");
+        let message = format!("the value is no JSON that could be kept {}; nothing was added", error.place());
         Failure::new(Kind::Params(error.class.as_str()), message)
             .hint("give one JSON text (RFC 8259) with a single meaning")
     })?;

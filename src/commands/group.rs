@@ -55,18 +55,21 @@ fn printed(store: &mut dyn Store, id: ClaimId) -> Result<Output, StoreError> {
     Ok(output)
 }
 
-/// Returns every step below, each once, parents before their steps.
-pub(super) fn steps(members: &[Node]) -> Vec<&Claim> {
-    let mut seen = HashSet::new();
-    let mut found: Vec<&Claim> = Vec::new();
-    let mut next: Vec<&Node> = members.iter().rev().collect();
-    while let Some(node) = next.pop() {
-        if let Node::Step { claim, members, .. } = node {
-            if seen.insert(claim.id) {
-                found.push(claim);
+/// Returns every step below these claims, however deep, each once and as its newest attempt.
+pub(super) fn all_below(store: &mut dyn Store, claims: &[Claim]) -> Result<Vec<Claim>, StoreError> {
+    let mut seen: HashSet<ClaimId> = claims.iter().map(|claim| claim.id).collect();
+    let mut found = Vec::new();
+    let mut next: Vec<ClaimId> = claims.iter().map(|claim| claim.id).collect();
+    while let Some(id) = next.pop() {
+        for member in store.group(id)? {
+            if let Made::Step(claim) = member.made
+                && seen.insert(claim.id)
+            {
+                next.push(claim.id);
+                found.push(*claim);
             }
-            next.extend(members.iter().rev());
         }
     }
-    found
+    found.sort_unstable_by_key(|claim| claim.id);
+    Ok(found)
 }

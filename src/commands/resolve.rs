@@ -7,6 +7,7 @@ use crate::cli::{Global, ResolveArgs, Verdict};
 use crate::domain::claim::{Claim, Mark, Outcome, Reason, State};
 use crate::domain::store::{NewOutput, NewResult, Store};
 use crate::exit::{self, Failure, Kind};
+use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
 use crate::{settings, view};
 
@@ -27,6 +28,7 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     let owner = settle::owner(&location, &claim)?;
     settle::refuse_living(&claim, owner, args.force, "resolve")?;
     refuse_marked(&claim, args)?;
+    refuse_held_for_steps(&mut store, &claim, args)?;
     let (to, outcome, then) = match args.verdict {
         Verdict::Landed => (State::Completed, Outcome::Landed, "later arrivals get its result"),
         Verdict::NotLanded => (State::Released, Outcome::NotLanded, "the next arrival runs the command"),
@@ -45,7 +47,7 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
         return Err(settle::changed_meanwhile(&claim));
     }
     ui::print(&format!("claim {} went from {} to {to}: {then}\n", claim.id, claim.state))?;
-    say_of_parent(&mut store, &claim)?;
+    say_of_parents(&mut store, &claim)?;
     Ok(exit::DONE)
 }
 
@@ -62,19 +64,32 @@ fn refuse_marked(claim: &Claim, args: &ResolveArgs) -> anyhow::Result<()> {
     Err(Failure::new(Kind::Refused, message).hint(hint).into())
 }
 
-/// Says what becomes of the call that is held for this step.
-fn say_of_parent(store: &mut dyn Store, step: &Claim) -> anyhow::Result<()> {
-    let Some(parent) = step.parent.map(|parent| store.get(parent)).transpose()?.flatten() else { return Ok(()) };
-    if parent.state != State::Held || parent.reason != Some(Reason::Steps) {
+/// Says what becomes of the calls that are held for this step.
+fn say_of_parents(store: &mut dyn Store, step: &Claim) -> anyhow::Result<()> {
+    for parent in store.held_for(&step.key)? {
+        let open = store.open_steps(parent.id)?;
+        let then = if open.is_empty() {
+            "was held for it: its next arrival runs it again, and steps that have landed replay".to_owned()
+        } else {
+            format!("stays held for {}", view::words::ids(&open))
+        };
+        ui::print(&format!("claim {} {then}\n", parent.id))?;
+    }
+    Ok(())
+}
+
+/// Fails for a claim that waits for its steps: their word is wanted, and its own would pass over them.
+fn refuse_held_for_steps(store: &mut SqliteStore, claim: &Claim, args: &ResolveArgs) -> anyhow::Result<()> {
+    if claim.reason != Some(Reason::Steps) || args.force {
         return Ok(());
     }
-    let open = store.open_steps(parent.id)?;
-    let then = if open.is_empty() {
-        "was held for it: its next arrival runs it again, and steps that have landed replay".to_owned()
-    } else {
-        format!("stays held for {}", view::words::ids(&open))
-    };
-    Ok(ui::print(&format!("claim {} {then}\n", parent.id))?)
+    let open = store.open_steps(claim.id)?;
+    if open.is_empty() {
+        return Ok(());
+    }
+    let message = format!("claim {} is held for its steps, {}; nothing was changed", claim.id, view::words::ids(&open));
+    let hint = "resolve these: it then goes on by itself; --force, if you know what became of the whole";
+    Err(Failure::new(Kind::Refused, message).hint(hint).into())
 }
 
 /// Fails for a claim whose outcome is known or that is history.

@@ -410,6 +410,13 @@ pub struct ParamsError {
     pub detail: Cow<'static, str>,
 }
 
+impl ParamsError {
+    /// Returns what is wrong and where, as the end of a sentence: `(syntax) at byte 3: …`.
+    pub fn place(&self) -> String {
+        format!("({}) at byte {}: {}", self.class.as_str(), self.offset, self.detail)
+    }
+}
+
 fn refuse<T>(class: ErrorClass, offset: usize, detail: impl Into<Cow<'static, str>>) -> Result<T> {
     let detail = detail.into();
     Err(ParamsError { class, offset, detail })
@@ -425,12 +432,11 @@ fn shown(piece: &str) -> String {
 
 impl fmt::Display for ParamsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ParamsError { class, offset, detail } = self;
-        let judgement = match class {
+        let judgement = match self.class {
             ErrorClass::Utf8 | ErrorClass::Syntax => "are not valid JSON",
             ErrorClass::Surrogate | ErrorClass::Duplicate | ErrorClass::Depth | ErrorClass::Exponent => "are refused",
         };
-        write!(f, "params {judgement} ({}) at byte {offset}: {detail}", class.as_str())
+        write!(f, "params {judgement} {}", self.place())
     }
 }
 

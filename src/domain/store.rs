@@ -214,6 +214,10 @@ pub trait Store {
     /// Records a change of state if the claim is still in the state it is changed from; tells whether it was.
     fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError>;
 
+    /// Records several changes of state at once: all of those whose claim is still in the state it is changed from. Returns
+    /// which were not.
+    fn transitions(&mut self, changes: &[(ClaimId, Transition)]) -> Result<Vec<ClaimId>, StoreError>;
+
     /// Records what a command says of its write, where the claim is running, or is held without an end of its own, and the
     /// token is the attempt's.
     fn mark(&mut self, from: &Enclosing, mark: Mark, actor: &str) -> Result<Marked, StoreError>;
@@ -227,8 +231,12 @@ pub trait Store {
     /// Returns the members of an attempt's group, in order.
     fn group(&mut self, id: ClaimId) -> Result<Vec<Member>, StoreError>;
 
-    /// Returns the steps of an attempt's group whose outcome is unknown: that run or are held.
+    /// Returns the steps of an attempt's group whose outcome is unknown: that run or are held. Not those that have this very
+    /// call below them: what they wait for is itself.
     fn open_steps(&mut self, id: ClaimId) -> Result<Vec<ClaimId>, StoreError>;
+
+    /// Returns the claims that are held for a step.
+    fn held_for(&mut self, step: &Key) -> Result<Vec<Claim>, StoreError>;
 
     /// Returns how often the target was asked about an attempt.
     fn times_asked(&mut self, id: ClaimId) -> Result<i64, StoreError>;

@@ -26,7 +26,6 @@ pub(crate) use files::{copy_of_idem, mode_of, set_mode};
 pub(crate) use gate::Gate;
 pub(crate) use members::outline;
 pub(crate) use registry::Registry;
-pub(crate) use target::{Fault, Random, Target};
 pub(crate) use target::{Fault, Random, Target, new_seed};
 
 /// Shell words that kill the idem whose command this is with signal 9, and nobody else.

@@ -55,13 +55,10 @@ pub(super) fn emit(
     Ok(if same(old.as_deref(), data) { Emitted::Recorded } else { Emitted::Other(old) })
 }
 
-/// Tells whether a call would be a new step of an open attempt's group.
-///
-/// Never of its own, nor of one that is below it: *P runs S and fails, held for S; S's command comes to P, gets 121 and fails;
-/// now S is held for P and P for S, and neither is ever known.*
+/// Tells whether a call would be a new step of an open attempt's group; never of its own.
 pub(super) fn would_join(conn: &Connection, enclosing: &Enclosing, step: &Key) -> rusqlite::Result<bool> {
     let Some(Ok(claim)) = open_attempt(conn, enclosing)? else { return Ok(false) };
-    if has_below(conn, step, &claim.key)? {
+    if claim.key == *step {
         return Ok(false);
     }
     let is_there = conn
@@ -84,15 +81,15 @@ pub(super) fn join(tx: &Transaction<'_>, enclosing: &Enclosing, step: &Key) -> r
     Ok(())
 }
 
-/// Tells whether a call is another one, or has it among its steps or theirs.
-fn has_below(conn: &Connection, call: &Key, other: &Key) -> rusqlite::Result<bool> {
+/// Tells whether a call has another one among its steps or theirs.
+fn has_below(conn: &Connection, call: &str, other: &str) -> rusqlite::Result<bool> {
     // A group is named by one of its key's attempts, so joining by all of them finds it.
     let sql = "WITH RECURSIVE below (key) AS (
                    VALUES (?1)
                    UNION SELECT member.name FROM below JOIN claim USING (key) JOIN member ON member.grp = claim.id
                          WHERE member.kind = 'step')
                SELECT EXISTS (SELECT 1 FROM below WHERE key = ?2)";
-    conn.prepare_cached(sql)?.query_row(params![call.to_string(), other.to_string()], |row| row.get(0))
+    conn.prepare_cached(sql)?.query_row([call, other], |row| row.get(0))
 }
 
 /// Inserts a member; tells whether its name was free. The unique index is the arbiter.
@@ -129,14 +126,48 @@ pub(super) fn members(conn: &Connection, id: ClaimId) -> rusqlite::Result<Vec<Me
     Ok(members)
 }
 
-/// Reads the steps of an attempt's group that run or are held.
+/// Reads the steps of an attempt's group that run or are held, but for those that have this very call below them.
+///
+/// *P runs S and fails, held for S; S's command comes to P, gets 121 and fails; now S is held for P and P for S, and neither is
+/// ever known.* What S waits for there is itself.
 pub(super) fn open_steps(conn: &Connection, id: ClaimId) -> rusqlite::Result<Vec<ClaimId>> {
     // The states are those of the unique index, so that it is used.
-    let sql = "SELECT step.id FROM member JOIN claim AS step ON step.key = member.name
+    let sql = "SELECT step.id, step.key FROM member JOIN claim AS step ON step.key = member.name
                    AND step.state IN ('running', 'completed', 'held') AND step.state <> 'completed'
                WHERE member.grp = ?1 AND member.kind = 'step' ORDER BY member.id";
     let grp = group_of(conn, id)?;
     let mut statement = conn.prepare_cached(sql)?;
-    let ids = statement.query_map([grp], |row| row.get(0))?;
-    ids.collect()
+    let open = statement.query_map([grp], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+    let open: Vec<(ClaimId, String)> = open.collect::<rusqlite::Result<_>>()?;
+    if open.is_empty() {
+        return Ok(Vec::new());
+    }
+    let own: String = conn.query_row("SELECT key FROM claim WHERE id = ?1", [id], |row| row.get(0))?;
+    let mut steps = Vec::new();
+    for (step, key) in open {
+        if !has_below(conn, &key, &own)? {
+            steps.push(step);
+        }
+    }
+    Ok(steps)
+}
+
+/// Reads the claims that are held for a step.
+pub(super) fn held_for(conn: &Connection, step: &Key) -> rusqlite::Result<Vec<Claim>> {
+    let sql = format!("SELECT {} FROM claim WHERE state = 'held' AND reason = 'steps' ORDER BY id", rows::CLAIM);
+    let mut statement = conn.prepare(&sql)?;
+    let held = statement.query_map([], rows::claim)?;
+    let mut found = Vec::new();
+    for claim in held {
+        let claim = claim?;
+        let is_step = conn.query_row(
+            "SELECT EXISTS (SELECT 1 FROM member WHERE grp = ?1 AND kind = 'step' AND name = ?2)",
+            params![group_of(conn, claim.id)?, step.to_string()],
+            |row| row.get(0),
+        )?;
+        if is_step {
+            found.push(claim);
+        }
+    }
+    Ok(found)
 }

@@ -182,6 +182,18 @@ impl Store for SqliteStore {
         self.write(|tx| write::transition(tx, id, transition))
     }
 
+    fn transitions(&mut self, changes: &[(ClaimId, Transition)]) -> Result<Vec<ClaimId>, StoreError> {
+        self.write(|tx| {
+            let mut not = Vec::new();
+            for (id, change) in changes {
+                if !write::transition(tx, *id, change)? {
+                    not.push(*id);
+                }
+            }
+            Ok(not)
+        })
+    }
+
     fn mark(&mut self, from: &Enclosing, mark: Mark, actor: &str) -> Result<Marked, StoreError> {
         self.write(|tx| write::mark(tx, from, mark, actor))
     }
@@ -204,6 +216,10 @@ impl Store for SqliteStore {
 
     fn open_steps(&mut self, id: ClaimId) -> Result<Vec<ClaimId>, StoreError> {
         self.read(|conn| group::open_steps(conn, id))
+    }
+
+    fn held_for(&mut self, step: &Key) -> Result<Vec<Claim>, StoreError> {
+        self.read(|conn| group::held_for(conn, step))
     }
 
     fn times_asked(&mut self, id: ClaimId) -> Result<i64, StoreError> {
