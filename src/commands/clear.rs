@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::agreeing::Plan;
 use super::{group, list, settle};
 use crate::cli::{ClearArgs, Global, Which};
 use crate::domain::claim::{Claim, ClaimId, State};
@@ -11,8 +12,7 @@ use crate::settings;
 use crate::store::Location;
 use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
-use crate::view::escape::escape;
-use crate::view::words::ids as ids_in_words;
+use crate::view::words;
 
 /// Clears claims by id or by filter, and says of each what was changed.
 pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
@@ -27,7 +27,8 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
     }
     let location = settings::store(global)?;
     let mut store = settle::open(&location)?;
-    let mut claims = if by_filter { matching(&mut store, &args.which)? } else { named(&mut store, args)? };
+    let mut claims =
+        if by_filter { matching(&mut store, &args.which)? } else { settle::find_all(&mut store, &args.ids)? };
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim that holds a key matches; nothing was changed").into());
     }
@@ -43,9 +44,16 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
             settle::refuse_living(claim, settle::owner(&location, claim)?, args.force, "clear")?;
         }
     }
-    if !agreed(args, by_filter, &claims)? {
-        Ui::new(false).error("nothing was changed", None);
-        return Ok(if ui::can_ask() { exit::NOTHING } else { exit::USAGE });
+    let changes: Vec<String> = claims.iter().map(|claim| change(claim, args)).collect();
+    let plan = Plan {
+        changes: &changes,
+        question: "free these keys, so that their next arrivals run again?",
+        by_filter,
+        yes: args.yes,
+        dry_run: args.dry_run,
+    };
+    if let Some(code) = plan.agreed()? {
+        return Ok(code);
     }
     let mut code = exit::DONE;
     for claim in &claims {
@@ -61,7 +69,7 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
         let (steps, they) = if ids.len() == 1 { ("step", "it replays") } else { ("steps", "they replay") };
         ui::print(&format!(
             "{steps} {} stay claimed: {they} when the command comes to them again (--group clears them too)\n",
-            ids_in_words(&ids)
+            words::ids(&ids)
         ))?;
     }
     Ok(code)
@@ -93,28 +101,15 @@ fn clear_one(store: &mut SqliteStore, location: &Location, claim: &Claim, args: 
     Ok(())
 }
 
-/// Tells whether the person or script agrees: an id is agreement enough where nobody can be asked, a filter isn't.
-fn agreed(args: &ClearArgs, by_filter: bool, claims: &[Claim]) -> anyhow::Result<bool> {
-    if args.yes {
-        return Ok(true);
+/// What would be changed, for the person who is asked.
+fn change(claim: &Claim, args: &ClearArgs) -> String {
+    let what = format!("clear {}, which is {}", words::call(claim), claim.state);
+    match (claim.state, args.force) {
+        (State::Running, true) => format!("{what}: its command goes on"),
+        (State::Running, false) => format!("{what}, unless its owner lives"),
+        (State::Held, _) => format!("{what}: its next arrival runs the command, though it may have landed"),
+        _ => format!("{what}: its next arrival runs the command"),
     }
-    let ask = ui::can_ask();
-    if ask || by_filter {
-        for claim in claims {
-            let (who, conv, tool) = (escape(&claim.who), escape(&claim.conv), escape(&claim.tool));
-            Ui::new(false).error(
-                &format!("would clear claim {} ({who} / {conv} / {tool}), which is {}", claim.id, claim.state),
-                None,
-            );
-        }
-    }
-    if ask {
-        return Ok(ui::ask("idem: free these keys, so that their next arrivals run again?")?);
-    }
-    if by_filter {
-        Ui::new(false).error("a filter changes nothing without --yes", None);
-    }
-    Ok(!by_filter)
 }
 
 fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>> {
@@ -122,12 +117,7 @@ fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>
     if filter.states.is_empty() {
         filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();
     }
-    let listed = store.list(&filter)?;
-    Ok(listed.into_iter().map(|listed| listed.claim).filter(|claim| claim.state.holds_key()).collect())
-}
-
-fn named(store: &mut SqliteStore, args: &ClearArgs) -> anyhow::Result<Vec<Claim>> {
-    args.ids.iter().map(|id| settle::find(store, id)).collect()
+    Ok(store.claims(&filter)?.into_iter().filter(|claim| claim.state.holds_key()).collect())
 }
 
 fn is_empty(which: &Which) -> bool {
