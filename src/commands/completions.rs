@@ -52,10 +52,29 @@ pub(super) fn values(global: &Global, args: &CompleteValuesArgs) -> anyhow::Resu
 
 /// Returns the store that a command line names at this word.
 fn store_in(word: &OsStr, next: Option<&OsString>) -> Option<PathBuf> {
-    match word.to_str()?.strip_prefix("--store")? {
-        "" => next.map(PathBuf::from),
-        rest => rest.strip_prefix('=').map(|path| Path::new(path).to_owned()),
+    let path = match word.to_str()?.strip_prefix("--store")? {
+        "" => next?.to_str()?,
+        rest => rest.strip_prefix('=')?,
+    };
+    // bash gives the words as they were typed, the others what they mean.
+    Some(PathBuf::from(if Path::new(path).exists() { path.to_owned() } else { meant(path) }))
+}
+
+/// What a word means to a shell, as far as paths are commonly typed: quotes, backslashes and a tilde at the beginning.
+fn meant(typed: &str) -> String {
+    let mut text = String::new();
+    let mut quote = None;
+    let mut chars = typed.chars();
+    while let Some(char) = chars.next() {
+        match (char, quote) {
+            ('\\', None | Some('"')) => text.extend(chars.next()),
+            ('\'' | '"', None) => quote = Some(char),
+            (end, Some(begun)) if end == begun => quote = None,
+            ('~', None) if text.is_empty() => text += &std::env::var("HOME").unwrap_or_default(),
+            _ => text.push(char),
+        }
     }
+    text
 }
 
 fn filter(values: Values) -> Filter {
@@ -75,6 +94,26 @@ fn line(values: Values, claim: &Claim) -> (String, String) {
         _ => {
             let about = format!("{}: {} / {} / {}", claim.state, claim.who, claim.conv, claim.tool);
             (claim.id.to_string(), about)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_a_shell_reads_them() {
+        for (typed, means) in [
+            ("/a/b", "/a/b"),
+            ("/a\\ b", "/a b"),
+            ("'/a \\b'", "/a \\b"),
+            ("\"/a 'b'\"", "/a 'b'"),
+            ("/a/'b c'\"d\"", "/a/b cd"),
+            ("a~", "a~"),
+            ("'/open", "/open"),
+        ] {
+            assert_eq!(meant(typed), means);
         }
     }
 }

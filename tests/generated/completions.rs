@@ -115,7 +115,8 @@ fn zsh(text: &str) -> String {
     let mut script = String::new();
     for line in text.lines() {
         let line = match mark(line) {
-            Some(values) => line.replace(&format!("(@{values}@)"), &format!("_idem_values {values}")),
+            // The blank: without it zsh puts options of its own between the words.
+            Some(values) => line.replace(&format!("(@{values}@)"), &format!(" _idem_values {values}")),
             None => line.to_owned(),
         };
         let _ = writeln!(script, "{line}");
