@@ -72,7 +72,7 @@ pub const PAGES: &[Page] = &[
         ],
         examples: &[
             (
-                "idem run --who ada --conv job-81 --tool mail.send --params '{\"to\":\"bob\"}' --external -- ./send-mail bob",
+                "idem run --who ada --conv job-81 --tool mail.send --params @mail.json --external -- ./send-mail",
                 "Send a mail once; a failure is held, as it may have been sent",
             ),
             (

@@ -4,6 +4,7 @@
 
 mod completions;
 mod flags;
+mod package;
 mod pages;
 
 use std::fs;
