@@ -32,10 +32,11 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('list', 'list', [CompletionResultType]::ParameterValue, 'List claims, newest first')
             [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Show everything about one claim')
             [CompletionResult]::new('clear', 'clear', [CompletionResultType]::ParameterValue, 'Free a key: the next arrival runs the command')
-            [CompletionResult]::new('resolve', 'resolve', [CompletionResultType]::ParameterValue, 'Say what became of a held claim')
+            [CompletionResult]::new('resolve', 'resolve', [CompletionResultType]::ParameterValue, 'Say what became of held claims')
             [CompletionResult]::new('reconcile', 'reconcile', [CompletionResultType]::ParameterValue, 'Ask the targets of held claims, by their probes, what became of them')
             [CompletionResult]::new('mark', 'mark', [CompletionResultType]::ParameterValue, 'Inside a command: say what is known of its write')
             [CompletionResult]::new('emit', 'emit', [CompletionResultType]::ParameterValue, 'Inside a command: name something that it made, for the group that a replay gives back')
+            [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completions of a shell')
             break
         }
         'idem;run' {
@@ -103,7 +104,8 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
             [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
             [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)')
-            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'At most this many')
+            [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'Only claims made longer ago than this, such as 1h or 30d')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'At most this many; 0 for all')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--steps', '--steps', [CompletionResultType]::ParameterName, 'Steps of other calls too; those that are held are always there')
@@ -134,11 +136,15 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Clear the steps below the claims too, with their own steps')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Clear a running claim too, though its owner lives: its command is not stopped')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Say what would be changed, and change nothing')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
         }
         'idem;resolve' {
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Instead of ids: every claim of this who whose outcome is unknown')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Instead of ids: every claim of this conversation whose outcome is unknown')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Instead of ids: every claim of this tool whose outcome is unknown')
             [CompletionResult]::new('--stdout', '--stdout', [CompletionResultType]::ParameterName, 'What later arrivals get as standard output, instead of what was recorded (landed only)')
             [CompletionResult]::new('--exit', '--exit', [CompletionResultType]::ParameterName, 'What later arrivals get as exit code (landed only) [default: 0]')
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say how you know; kept in the history')
@@ -146,6 +152,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Say what would be changed, and change nothing')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break
@@ -172,6 +179,13 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;emit' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;completions' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')

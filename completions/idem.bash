@@ -1,3 +1,22 @@
+# What the store has, for the word at hand: whole lines, so that values with spaces stay whole.
+_idem_values() {
+    local value
+    COMPREPLY=()
+    while IFS=$'\t' read -r value _; do
+        [[ ${value} == "${cur}"* ]] && COMPREPLY+=("$(printf '%q' "${value}")")
+    done < <(command idem complete-values "$1" -- "${COMP_WORDS[@]:0:COMP_CWORD}" 2>/dev/null)
+    return 0
+}
+
+# An option where one is begun, else what the store has.
+_idem_words() {
+    if [[ ${cur} == -* ]]; then
+        COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+    else
+        _idem_values "$1"
+    fi
+}
+
 _idem() {
     local i cur prev opts cmd
     COMPREPLY=()
@@ -18,6 +37,9 @@ _idem() {
                 ;;
             idem,clear)
                 cmd="idem__subcmd__clear"
+                ;;
+            idem,completions)
+                cmd="idem__subcmd__completions"
                 ;;
             idem,emit)
                 cmd="idem__subcmd__emit"
@@ -50,7 +72,7 @@ _idem() {
 
     case "${cmd}" in
         idem)
-            opts="-h -V --store --color --help --version run key list show clear resolve reconcile mark emit"
+            opts="-h -V --store --color --help --version run key list show clear resolve reconcile mark emit completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -72,32 +94,54 @@ _idem() {
             return 0
             ;;
         idem__subcmd__clear)
-            opts="-h --state --who --conv --tool --group --force --yes --note --store --color --help"
+            opts="-h --state --who --conv --tool --group --force --yes --dry-run --note --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                _idem_words clear
                 return 0
             fi
             case "${prev}" in
                 --state)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "running completed held released cleared expired" -- "${cur}"))
                     return 0
                     ;;
                 --who)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values who
                     return 0
                     ;;
                 --conv)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values conv
                     return 0
                     ;;
                 --tool)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values tool
                     return 0
                     ;;
                 --note)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            _idem_words clear
+            return 0
+            ;;
+        idem__subcmd__completions)
+            opts="-h --store --color --help bash zsh fish powershell elvish"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -143,15 +187,15 @@ _idem() {
             fi
             case "${prev}" in
                 --who)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values who
                     return 0
                     ;;
                 --conv)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values conv
                     return 0
                     ;;
                 --tool)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values tool
                     return 0
                     ;;
                 --params)
@@ -190,29 +234,33 @@ _idem() {
             return 0
             ;;
         idem__subcmd__list)
-            opts="-h --state --who --conv --tool --since --limit --steps --all --json --store --color --help"
+            opts="-h --state --who --conv --tool --since --older-than --limit --steps --all --json --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --state)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "running completed held released cleared expired" -- "${cur}"))
                     return 0
                     ;;
                 --who)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values who
                     return 0
                     ;;
                 --conv)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values conv
                     return 0
                     ;;
                 --tool)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values tool
                     return 0
                     ;;
                 --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --older-than)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -260,20 +308,20 @@ _idem() {
         idem__subcmd__reconcile)
             opts="-h --all --who --conv --tool --probe --probe-timeout --json --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                _idem_words reconcile
                 return 0
             fi
             case "${prev}" in
                 --who)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values who
                     return 0
                     ;;
                 --conv)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values conv
                     return 0
                     ;;
                 --tool)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values tool
                     return 0
                     ;;
                 --probe)
@@ -296,16 +344,28 @@ _idem() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            _idem_words reconcile
             return 0
             ;;
         idem__subcmd__resolve)
-            opts="-h --stdout --exit --force --yes --note --store --color --help landed not-landed"
+            opts="-h --who --conv --tool --stdout --exit --force --yes --dry-run --note --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                _idem_words resolve
                 return 0
             fi
             case "${prev}" in
+                --who)
+                    _idem_values who
+                    return 0
+                    ;;
+                --conv)
+                    _idem_values conv
+                    return 0
+                    ;;
+                --tool)
+                    _idem_values tool
+                    return 0
+                    ;;
                 --stdout)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -330,7 +390,7 @@ _idem() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            _idem_words resolve
             return 0
             ;;
         idem__subcmd__run)
@@ -341,15 +401,15 @@ _idem() {
             fi
             case "${prev}" in
                 --who)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values who
                     return 0
                     ;;
                 --conv)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values conv
                     return 0
                     ;;
                 --tool)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    _idem_values tool
                     return 0
                     ;;
                 --params)
@@ -446,7 +506,7 @@ _idem() {
         idem__subcmd__show)
             opts="-h --stdout --stderr --json --store --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                _idem_words show
                 return 0
             fi
             case "${prev}" in
@@ -462,7 +522,7 @@ _idem() {
                     COMPREPLY=()
                     ;;
             esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            _idem_words show
             return 0
             ;;
     esac

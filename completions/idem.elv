@@ -29,10 +29,11 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand list 'List claims, newest first'
             cand show 'Show everything about one claim'
             cand clear 'Free a key: the next arrival runs the command'
-            cand resolve 'Say what became of a held claim'
+            cand resolve 'Say what became of held claims'
             cand reconcile 'Ask the targets of held claims, by their probes, what became of them'
             cand mark 'Inside a command: say what is known of its write'
             cand emit 'Inside a command: name something that it made, for the group that a replay gives back'
+            cand completions 'Print the completions of a shell'
         }
         &'idem;run'= {
             cand --who 'Who calls'
@@ -97,7 +98,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --conv 'Only claims of this conversation'
             cand --tool 'Only claims of this tool'
             cand --since 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)'
-            cand --limit 'At most this many'
+            cand --older-than 'Only claims made longer ago than this, such as 1h or 30d'
+            cand --limit 'At most this many; 0 for all'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --color 'When to colour idem''s own output'
             cand --steps 'Steps of other calls too; those that are held are always there'
@@ -126,10 +128,14 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --group 'Clear the steps below the claims too, with their own steps'
             cand --force 'Clear a running claim too, though its owner lives: its command is not stopped'
             cand --yes 'Don''t ask'
+            cand --dry-run 'Say what would be changed, and change nothing'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;resolve'= {
+            cand --who 'Instead of ids: every claim of this who whose outcome is unknown'
+            cand --conv 'Instead of ids: every claim of this conversation whose outcome is unknown'
+            cand --tool 'Instead of ids: every claim of this tool whose outcome is unknown'
             cand --stdout 'What later arrivals get as standard output, instead of what was recorded (landed only)'
             cand --exit 'What later arrivals get as exit code (landed only) [default: 0]'
             cand --note 'Say how you know; kept in the history'
@@ -137,6 +143,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --color 'When to colour idem''s own output'
             cand --force 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped'
             cand --yes 'Don''t ask'
+            cand --dry-run 'Say what would be changed, and change nothing'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
@@ -160,6 +167,12 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;emit'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;completions'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'

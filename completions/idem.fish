@@ -1,3 +1,7 @@
+function __fish_idem_values
+    command idem complete-values $argv[1] -- (commandline -opc) 2>/dev/null
+end
+
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_idem_global_optspecs
     string join \n store= color= h/help V/version
@@ -35,13 +39,14 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "key" -d 'Print the key of
 complete -c idem -n "__fish_idem_needs_command" -f -a "list" -d 'List claims, newest first'
 complete -c idem -n "__fish_idem_needs_command" -f -a "show" -d 'Show everything about one claim'
 complete -c idem -n "__fish_idem_needs_command" -f -a "clear" -d 'Free a key: the next arrival runs the command'
-complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Say what became of a held claim'
+complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Say what became of held claims'
 complete -c idem -n "__fish_idem_needs_command" -f -a "reconcile" -d 'Ask the targets of held claims, by their probes, what became of them'
 complete -c idem -n "__fish_idem_needs_command" -f -a "mark" -d 'Inside a command: say what is known of its write'
 complete -c idem -n "__fish_idem_needs_command" -f -a "emit" -d 'Inside a command: name something that it made, for the group that a replay gives back'
-complete -c idem -n "__fish_idem_using_subcommand run" -l who -d 'Who calls' -r
-complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
-complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r
+complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print the completions of a shell'
+complete -c idem -n "__fish_idem_using_subcommand run" -l who -d 'Who calls' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand run" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l occurrence -d 'The same call, meant N times: 2 for the second time it is wanted [default: 1]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l bind-file -d 'Make a file\'s content part of the key (may be given again)' -r
@@ -79,9 +84,9 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l no-record-output -d 'R
 complete -c idem -n "__fish_idem_using_subcommand run" -l json -d 'Print one line of JSON instead of the command\'s output'
 complete -c idem -n "__fish_idem_using_subcommand run" -l quiet -d 'No notes on standard error, replay marks included; errors are still said'
 complete -c idem -n "__fish_idem_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand key" -l who -d 'Who calls' -r
-complete -c idem -n "__fish_idem_using_subcommand key" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r
-complete -c idem -n "__fish_idem_using_subcommand key" -l tool -d 'The tool\'s name' -r
+complete -c idem -n "__fish_idem_using_subcommand key" -l who -d 'Who calls' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand key" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand key" -l tool -d 'The tool\'s name' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand key" -l params -d 'The call\'s parameters: JSON, @FILE, or - for idem\'s standard input (the command then gets none)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l occurrence -d 'The same call, meant N times: 2 for the second time it is wanted [default: 1]' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l bind-file -d 'Make a file\'s content part of the key (may be given again)' -r
@@ -95,12 +100,18 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l bind-stdin -d 'Make al
 complete -c idem -n "__fish_idem_using_subcommand key" -l bind-cwd -d 'Make the current folder part of the key'
 complete -c idem -n "__fish_idem_using_subcommand key" -l explain -d 'Print the canonical text that is hashed, too'
 complete -c idem -n "__fish_idem_using_subcommand key" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand list" -l state -d 'Only claims in this state (may be given again)' -r
-complete -c idem -n "__fish_idem_using_subcommand list" -l who -d 'Only claims of this who' -r
-complete -c idem -n "__fish_idem_using_subcommand list" -l conv -d 'Only claims of this conversation' -r
-complete -c idem -n "__fish_idem_using_subcommand list" -l tool -d 'Only claims of this tool' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l state -d 'Only claims in this state (may be given again)' -r -f -a "running\t''
+completed\t''
+held\t''
+released\t''
+cleared\t''
+expired\t''"
+complete -c idem -n "__fish_idem_using_subcommand list" -l who -d 'Only claims of this who' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand list" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand list" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand list" -l since -d 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)' -r
-complete -c idem -n "__fish_idem_using_subcommand list" -l limit -d 'At most this many' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l older-than -d 'Only claims made longer ago than this, such as 1h or 30d' -r
+complete -c idem -n "__fish_idem_using_subcommand list" -l limit -d 'At most this many; 0 for all' -r
 complete -c idem -n "__fish_idem_using_subcommand list" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand list" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -117,10 +128,15 @@ complete -c idem -n "__fish_idem_using_subcommand show" -l stdout -d 'Only the r
 complete -c idem -n "__fish_idem_using_subcommand show" -l stderr -d 'Only the recorded standard error, as it was'
 complete -c idem -n "__fish_idem_using_subcommand show" -l json -d 'One line of JSON: the claim, its attempts and its events'
 complete -c idem -n "__fish_idem_using_subcommand show" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand clear" -l state -d 'Only claims in this state (may be given again)' -r
-complete -c idem -n "__fish_idem_using_subcommand clear" -l who -d 'Only claims of this who' -r
-complete -c idem -n "__fish_idem_using_subcommand clear" -l conv -d 'Only claims of this conversation' -r
-complete -c idem -n "__fish_idem_using_subcommand clear" -l tool -d 'Only claims of this tool' -r
+complete -c idem -n "__fish_idem_using_subcommand clear" -l state -d 'Only claims in this state (may be given again)' -r -f -a "running\t''
+completed\t''
+held\t''
+released\t''
+cleared\t''
+expired\t''"
+complete -c idem -n "__fish_idem_using_subcommand clear" -l who -d 'Only claims of this who' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand clear" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand clear" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand clear" -l note -d 'Say why; kept in the history' -r
 complete -c idem -n "__fish_idem_using_subcommand clear" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand clear" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
@@ -129,7 +145,11 @@ never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand clear" -l group -d 'Clear the steps below the claims too, with their own steps'
 complete -c idem -n "__fish_idem_using_subcommand clear" -l force -d 'Clear a running claim too, though its owner lives: its command is not stopped'
 complete -c idem -n "__fish_idem_using_subcommand clear" -l yes -d 'Don\'t ask'
+complete -c idem -n "__fish_idem_using_subcommand clear" -l dry-run -d 'Say what would be changed, and change nothing'
 complete -c idem -n "__fish_idem_using_subcommand clear" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l who -d 'Instead of ids: every claim of this who whose outcome is unknown' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l conv -d 'Instead of ids: every claim of this conversation whose outcome is unknown' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l tool -d 'Instead of ids: every claim of this tool whose outcome is unknown' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l stdout -d 'What later arrivals get as standard output, instead of what was recorded (landed only)' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l exit -d 'What later arrivals get as exit code (landed only) [default: 0]' -r
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l note -d 'Say how you know; kept in the history' -r
@@ -139,10 +159,11 @@ always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l force -d 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped'
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l yes -d 'Don\'t ask'
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l dry-run -d 'Say what would be changed, and change nothing'
 complete -c idem -n "__fish_idem_using_subcommand resolve" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand reconcile" -l who -d 'Only claims of this who' -r
-complete -c idem -n "__fish_idem_using_subcommand reconcile" -l conv -d 'Only claims of this conversation' -r
-complete -c idem -n "__fish_idem_using_subcommand reconcile" -l tool -d 'Only claims of this tool' -r
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l who -d 'Only claims of this who' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe -d 'Ask with this shell command, instead of the one that was stored with the claim' -r
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe-timeout -d 'How long a probe may take [default: as stored with it, else 30s]' -r
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
@@ -162,3 +183,14 @@ complete -c idem -n "__fish_idem_using_subcommand emit" -l color -d 'When to col
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand emit" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand completions" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand show" -k -f -a "(__fish_idem_values show)"
+complete -c idem -n "__fish_idem_using_subcommand clear" -k -f -a "(__fish_idem_values clear)"
+complete -c idem -n "__fish_idem_using_subcommand resolve" -k -f -a "(__fish_idem_values resolve)"
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -k -f -a "(__fish_idem_values reconcile)"
+complete -c idem -n "__fish_idem_using_subcommand mark" -k -f -a "sending landed not-landed"
+complete -c idem -n "__fish_idem_using_subcommand completions" -k -f -a "bash zsh fish powershell elvish"

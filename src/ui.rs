@@ -6,11 +6,13 @@
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::Color;
 use crate::view::escape::escape;
+use crate::view::table::Look;
 
 /// The way to the person or program that called.
 #[derive(Debug)]
@@ -37,6 +39,12 @@ impl Ui {
         if !self.quiet {
             self.say(text);
         }
+    }
+
+    /// Shows what is waited for until the result is dropped. `age`: for how long that has been going on. Nothing with
+    /// `--quiet`, and nothing where stderr is no terminal: then it costs nothing either.
+    pub fn waiting(&self, age: Duration, what: &str) -> Option<Waiting> {
+        (!self.quiet && io::stderr().is_terminal()).then(|| Waiting::new(age, what))
     }
 
     /// Says what must be said, with what to do next on a line of its own.
@@ -88,6 +96,35 @@ impl Progress {
     }
 }
 
+/// A line on stderr that tells a person what is waited for, and since when, until it is dropped; nothing where nobody looks.
+#[derive(Debug)]
+pub struct Waiting {
+    bar: ProgressBar,
+}
+
+/// How often the line is drawn anew.
+const TICK: Duration = Duration::from_millis(500);
+
+impl Waiting {
+    fn new(age: Duration, what: &str) -> Waiting {
+        // The thread that draws sleeps meanwhile, and ends with the process: it keeps nobody.
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_elapsed(age);
+        let bar = match ProgressStyle::with_template("idem: {elapsed}: {wide_msg}") {
+            Ok(style) => bar.with_style(style),
+            Err(_) => bar,
+        };
+        bar.set_message(escape(what).into_owned());
+        bar.enable_steady_tick(TICK);
+        Waiting { bar }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Writes a command's result (a list, a key, a story, JSON) to stdout. A reader that went away has what it wanted.
 pub fn print(text: &str) -> io::Result<()> {
     print_bytes(text.as_bytes())
@@ -116,8 +153,14 @@ pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Tells whether stdout is to be coloured.
-pub fn colored(color: Color) -> bool {
+/// Tells how a table on stdout is to look.
+pub fn look(color: Color) -> Look {
+    let stdout = io::stdout();
+    let width = terminal_size::terminal_size_of(&stdout).map(|(width, _)| usize::from(width.0));
+    Look { colored: colored(color), width: width.filter(|_| stdout.is_terminal()) }
+}
+
+fn colored(color: Color) -> bool {
     match color {
         Color::Always => true,
         Color::Never => false,

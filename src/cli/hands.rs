@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::run::duration;
@@ -14,7 +15,7 @@ use crate::domain::store::ClaimRef;
 #[derive(Args, Debug, Clone, Default)]
 pub struct Which {
     /// Only claims in this state (may be given again)
-    #[arg(long, value_name = "STATE", value_parser = state)]
+    #[arg(long, value_name = "STATE", value_parser = state_words())]
     pub state: Vec<State>,
     /// Only claims of this who
     #[arg(long, value_name = "W")]
@@ -36,7 +37,10 @@ pub struct ListArgs {
     /// Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// At most this many
+    /// Only claims made longer ago than this, such as 1h or 30d
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub older_than: Option<Duration>,
+    /// At most this many; 0 for all
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: u64,
     /// Steps of other calls too; those that are held are always there
@@ -85,6 +89,9 @@ pub struct ClearArgs {
     /// Don't ask
     #[arg(long)]
     pub yes: bool,
+    /// Say what would be changed, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Say why; kept in the history
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
@@ -99,15 +106,31 @@ pub enum Verdict {
     NotLanded,
 }
 
+/// One word after `idem resolve`. In one list, since options may stand between them, and clap gives the words of two lists
+/// out by counting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A claim.
+    Claim(ClaimRef),
+    /// What became of the claims.
+    Verdict(Verdict),
+}
+
 /// Arguments of `idem resolve`.
 #[derive(Args, Debug)]
 pub struct ResolveArgs {
-    /// The claim: its number, or key: and the beginning of its key
-    #[arg(value_name = "ID", value_parser = claim_ref)]
-    pub id: ClaimRef,
-    /// What became of it
-    #[arg(value_enum, value_name = "OUTCOME")]
-    pub verdict: Verdict,
+    /// The claims, as numbers or key: and the beginning of a key; then what became of them: landed or not-landed
+    #[arg(value_name = "ID", required = true, num_args = 1.., value_parser = told)]
+    pub told: Vec<Told>,
+    /// Instead of ids: every claim of this who whose outcome is unknown
+    #[arg(long, value_name = "W")]
+    pub who: Option<String>,
+    /// Instead of ids: every claim of this conversation whose outcome is unknown
+    #[arg(long, value_name = "C")]
+    pub conv: Option<String>,
+    /// Instead of ids: every claim of this tool whose outcome is unknown
+    #[arg(long, value_name = "T")]
+    pub tool: Option<String>,
     /// What later arrivals get as standard output, instead of what was recorded (landed only)
     #[arg(long, value_name = "FILE")]
     pub stdout: Option<PathBuf>,
@@ -120,6 +143,9 @@ pub struct ResolveArgs {
     /// Don't ask
     #[arg(long)]
     pub yes: bool,
+    /// Say what would be changed, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Say how you know; kept in the history
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
@@ -184,11 +210,19 @@ pub enum MarkWord {
     NotLanded,
 }
 
-fn state(word: &str) -> Result<State, String> {
-    State::from_word(word).ok_or_else(|| {
-        let words: Vec<&str> = State::ALL.iter().copied().map(State::as_str).collect();
-        format!("states are {}", words.join(", "))
-    })
+fn state_words() -> impl TypedValueParser<Value = State> {
+    PossibleValuesParser::new(State::ALL.iter().copied().map(State::as_str))
+        .try_map(|word| State::from_word(&word).ok_or("a word that the contract doesn't have"))
+}
+
+/// Reads a claim, or what became of it: a person says `4 7 landed`.
+fn told(word: &str) -> Result<Told, String> {
+    match Verdict::from_str(word, false) {
+        Ok(verdict) => Ok(Told::Verdict(verdict)),
+        Err(_) => claim_ref(word)
+            .map(Told::Claim)
+            .map_err(|_| "say landed or not-landed, or name a claim by its number (1, 2, 3…) or by key: and the beginning of its key".to_owned()),
+    }
 }
 
 fn claim_ref(text: &str) -> Result<ClaimRef, String> {

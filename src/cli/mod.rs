@@ -3,8 +3,10 @@
 //! These definitions are the one source of `--help`, the man pages and the completions.
 
 mod hands;
+pub mod manual;
 mod quick;
 mod run;
+mod shells;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,13 +14,20 @@ use std::path::PathBuf;
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use hands::{
-    ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Verdict, Which,
+    ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Told, Verdict, Which,
 };
 pub use run::{Identity, KeyArgs, RunArgs, Stdin};
+pub use shells::{CompleteValuesArgs, CompletionsArgs, Shell, Values};
 
 /// Runs a command at most once per call: claims before acting, replays on repeat, holds what nobody knows.
 #[derive(Parser, Debug)]
-#[command(name = "idem", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "idem",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = manual::after_help("idem")
+)]
 pub struct Cli {
     /// What applies to every command.
     #[command(flatten)]
@@ -61,24 +70,42 @@ pub enum Color {
 #[derive(Subcommand, Debug)]
 pub enum Verb {
     /// Run a command at most once per call; replay its result to every later arrival
-    #[command(after_help = run::AFTER_HELP)]
+    #[command(after_help = manual::after_help("run"))]
     Run(Box<RunArgs>),
     /// Print the key of a call
+    #[command(after_help = manual::after_help("key"))]
     Key(KeyArgs),
     /// List claims, newest first
+    #[command(after_help = manual::after_help("list"))]
     List(ListArgs),
     /// Show everything about one claim
+    #[command(after_help = manual::after_help("show"))]
     Show(ShowArgs),
     /// Free a key: the next arrival runs the command
+    #[command(after_help = manual::after_help("clear"))]
     Clear(ClearArgs),
-    /// Say what became of a held claim
+    /// Say what became of held claims
+    #[command(
+        after_help = manual::after_help("resolve"),
+        override_usage = "idem resolve [OPTIONS] <ID>... <landed|not-landed>\n       \
+                          idem resolve [OPTIONS] <landed|not-landed> [--who <W>] [--conv <C>] [--tool <T>]"
+    )]
     Resolve(ResolveArgs),
     /// Ask the targets of held claims, by their probes, what became of them
+    #[command(after_help = manual::after_help("reconcile"))]
     Reconcile(ReconcileArgs),
     /// Inside a command: say what is known of its write
+    #[command(after_help = manual::after_help("mark"))]
     Mark(MarkArgs),
     /// Inside a command: name something that it made, for the group that a replay gives back
+    #[command(after_help = manual::after_help("emit"))]
     Emit(EmitArgs),
+    /// Print the completions of a shell
+    #[command(after_help = manual::after_help("completions"))]
+    Completions(CompletionsArgs),
+    /// What the completions ask for at each press of the key: values that the store has
+    #[command(hide = true)]
+    CompleteValues(CompleteValuesArgs),
 }
 
 /// A parsed command line.

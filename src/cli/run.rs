@@ -10,20 +10,6 @@ use crate::domain::codes::ExitCodes;
 use crate::domain::pointer::Pointer;
 use crate::domain::size::Size;
 
-/// What follows the options in `idem run --help`.
-pub(super) const AFTER_HELP: &str = "\
-Exit status: the command's own (128+N for a signal N), on the first run and on each replay. idem's own:
-  120  busy: the owner is still running (--no-wait, or the wait ran out)
-  121  held: the outcome is unknown, nothing was run
-  122  mismatch: this key was claimed by another command
-  124  --timeout ended the command
-  125  idem's own error or wrong usage; nothing was run (or, said loudly: it ran and could not be recorded)
-  126  the command can't be executed; 127: it was not found; the claim is released
-
-Examples:
-  idem run --who ada --conv job-81 --tool mail.send --params '{\"to\":\"bob\"}' --external -- ./send-mail bob
-  idem run --who ci --conv \"$RUN_ID\" --tool deploy --params @call.json --json -- ./deploy.sh";
-
 /// What makes two calls the same write (contract §3).
 #[derive(Args, Debug, Clone, Default)]
 pub struct Identity {

@@ -1,7 +1,6 @@
 //! `idem clear`: a person frees a key (design §7). The row stays as history.
 
-use std::collections::HashSet;
-
+use super::agreeing::Plan;
 use super::{group, list, settle};
 use crate::cli::{ClearArgs, Global, Which};
 use crate::domain::claim::{Claim, ClaimId, State};
@@ -11,8 +10,7 @@ use crate::settings;
 use crate::store::Location;
 use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
-use crate::view::escape::escape;
-use crate::view::words::ids as ids_in_words;
+use crate::view::words;
 
 /// Clears claims by id or by filter, and says of each what was changed.
 pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
@@ -27,94 +25,115 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
     }
     let location = settings::store(global)?;
     let mut store = settle::open(&location)?;
-    let mut claims = if by_filter { matching(&mut store, &args.which)? } else { named(&mut store, args)? };
+    let mut claims =
+        if by_filter { matching(&mut store, &args.which)? } else { settle::find_all(&mut store, &args.ids)? };
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim that holds a key matches; nothing was changed").into());
     }
-    if let Some(claim) = claims.iter().find(|claim| !claim.state.holds_key()) {
-        let message = format!("claim {} is {} and holds no key; nothing was changed", claim.id, claim.state);
-        return Err(Failure::new(Kind::Refused, message).into());
-    }
-    let below = below(&mut store, &claims)?;
+    let below = group::all_below(&mut store, &claims)?;
+    let below: Vec<Claim> = below.into_iter().filter(|step| step.state.holds_key()).collect();
     if args.group {
+        // A call that failed and was released, say, holds nothing itself, and its steps do.
+        claims.retain(|claim| claim.state.holds_key());
         claims.extend(below.iter().cloned());
+        if claims.is_empty() {
+            return Err(Failure::new(Kind::Nothing, "nothing of this group holds a key; nothing was changed").into());
+        }
         // Nothing of a group is cleared where a part of it lives.
         for claim in &claims {
             settle::refuse_living(claim, settle::owner(&location, claim)?, args.force, "clear")?;
         }
+    } else if let Some(claim) = claims.iter().find(|claim| !claim.state.holds_key()) {
+        let message = format!("claim {} is {} and holds no key; nothing was changed", claim.id, claim.state);
+        let failure = Failure::new(Kind::Refused, message);
+        let steps = words::ids(&below.iter().map(|step| step.id).collect::<Vec<_>>());
+        let hint = format!("--group clears what is below it: {steps}");
+        return Err(if below.is_empty() { failure } else { failure.hint(hint) }.into());
     }
-    if !agreed(args, by_filter, &claims)? {
-        Ui::new(false).error("nothing was changed", None);
-        return Ok(if ui::can_ask() { exit::NOTHING } else { exit::USAGE });
+    let changes: Vec<String> = claims.iter().map(|claim| change(claim, args)).collect();
+    let plan = Plan {
+        changes: &changes,
+        question: "free these keys, so that their next arrivals run again?",
+        by_filter,
+        yes: args.yes,
+        dry_run: args.dry_run,
+    };
+    if let Some(code) = plan.agreed()? {
+        return Ok(code);
     }
-    let mut code = exit::DONE;
-    for claim in &claims {
-        if let Err(error) = clear_one(&mut store, &location, claim, args) {
-            // One refusal doesn't keep the others: each claim is said on its own.
-            let failure = Failure::from_error(error);
-            Ui::new(false).error(&failure.message, failure.hint.as_deref());
-            code = code.max(failure.kind.code(exit::Of::Other));
-        }
-    }
-    if !args.group && !below.is_empty() {
-        let ids: Vec<ClaimId> = below.iter().map(|step| step.id).collect();
-        let (steps, they) = if ids.len() == 1 { ("step", "it replays") } else { ("steps", "they replay") };
-        ui::print(&format!(
-            "{steps} {} stay claimed: {they} when the command comes to them again (--group clears them too)\n",
-            ids_in_words(&ids)
-        ))?;
+    let code = clear_all(&mut store, &location, &claims, args)?;
+    if !args.group {
+        say_of_steps(&below)?;
     }
     Ok(code)
 }
 
-/// Returns the steps below these claims that hold a key, and that aren't among them.
-fn below(store: &mut SqliteStore, claims: &[Claim]) -> anyhow::Result<Vec<Claim>> {
-    let mut found: Vec<Claim> = Vec::new();
-    let mut seen: HashSet<ClaimId> = claims.iter().map(|claim| claim.id).collect();
+/// Clears what may be cleared, in one transaction: a group that is cut in half would run half of it again. Says of each what
+/// was changed; one refusal doesn't keep the others.
+fn clear_all(store: &mut SqliteStore, location: &Location, claims: &[Claim], args: &ClearArgs) -> anyhow::Result<u8> {
+    let ui = Ui::new(false);
+    let mut code = exit::DONE;
+    let mut refuse = |error: anyhow::Error| {
+        let failure = Failure::from_error(error);
+        ui.error(&failure.message, failure.hint.as_deref());
+        code = code.max(failure.kind.code(exit::Of::Other));
+    };
+    let mut changes = Vec::new();
     for claim in claims {
-        let members = group::members(store, claim.id, false)?;
-        let claimed = |step: &&Claim| step.state.holds_key();
-        found.extend(group::steps(&members).into_iter().filter(claimed).filter(|step| seen.insert(step.id)).cloned());
+        let owner = settle::owner(location, claim)?;
+        match settle::refuse_living(claim, owner, args.force, "clear") {
+            Ok(()) => {
+                let note = args.note.as_deref();
+                changes.push((claim.id, settle::decision(claim, State::Cleared, claim.outcome, note, args.force)));
+            }
+            Err(error) => refuse(error),
+        }
     }
-    Ok(found)
+    let changed_meanwhile = store.transitions(&changes)?;
+    for (id, change) in &changes {
+        if changed_meanwhile.contains(id) {
+            claims.iter().filter(|claim| claim.id == *id).for_each(|claim| refuse(settle::changed_meanwhile(claim)));
+            continue;
+        }
+        ui::print(&format!("claim {id} went from {} to cleared: the next arrival runs the command\n", change.from))?;
+    }
+    Ok(code)
 }
 
-fn clear_one(store: &mut SqliteStore, location: &Location, claim: &Claim, args: &ClearArgs) -> anyhow::Result<()> {
-    let owner = settle::owner(location, claim)?;
-    settle::refuse_living(claim, owner, args.force, "clear")?;
-    let change = settle::decision(claim, State::Cleared, claim.outcome, args.note.as_deref(), args.force);
-    if !store.transition(claim.id, &change)? {
-        return Err(settle::changed_meanwhile(claim));
+/// Says which steps stay claimed below what was cleared.
+fn say_of_steps(below: &[Claim]) -> anyhow::Result<()> {
+    let (known, open): (Vec<&Claim>, Vec<&Claim>) = below.iter().partition(|step| step.state == State::Completed);
+    for (steps, one, many) in [
+        (
+            known,
+            "stays claimed: it replays when the command comes to it again",
+            "stay claimed: they replay when the command comes to them again",
+        ),
+        (
+            open,
+            "stays as it is: a command that comes to it doesn't run it",
+            "stay as they are: a command that comes to them doesn't run them",
+        ),
+    ] {
+        let ids: Vec<ClaimId> = steps.iter().map(|step| step.id).collect();
+        match ids.len() {
+            0 => {}
+            1 => ui::print(&format!("step {} {one} (--group clears it too)\n", words::ids(&ids)))?,
+            _ => ui::print(&format!("steps {} {many} (--group clears them too)\n", words::ids(&ids)))?,
+        }
     }
-    ui::print(&format!(
-        "claim {} went from {} to cleared: the next arrival runs the command\n",
-        claim.id, claim.state
-    ))?;
     Ok(())
 }
 
-/// Tells whether the person or script agrees: an id is agreement enough where nobody can be asked, a filter isn't.
-fn agreed(args: &ClearArgs, by_filter: bool, claims: &[Claim]) -> anyhow::Result<bool> {
-    if args.yes {
-        return Ok(true);
+/// What would be changed, for the person who is asked.
+fn change(claim: &Claim, args: &ClearArgs) -> String {
+    let what = format!("clear {}, which is {}", words::call(claim), claim.state);
+    match (claim.state, args.force) {
+        (State::Running, true) => format!("{what}: its command goes on"),
+        (State::Running, false) => format!("{what}, unless its owner lives"),
+        (State::Held, _) => format!("{what}: its next arrival runs the command, though it may have landed"),
+        _ => format!("{what}: its next arrival runs the command"),
     }
-    let ask = ui::can_ask();
-    if ask || by_filter {
-        for claim in claims {
-            let (who, conv, tool) = (escape(&claim.who), escape(&claim.conv), escape(&claim.tool));
-            Ui::new(false).error(
-                &format!("would clear claim {} ({who} / {conv} / {tool}), which is {}", claim.id, claim.state),
-                None,
-            );
-        }
-    }
-    if ask {
-        return Ok(ui::ask("idem: free these keys, so that their next arrivals run again?")?);
-    }
-    if by_filter {
-        Ui::new(false).error("a filter changes nothing without --yes", None);
-    }
-    Ok(!by_filter)
 }
 
 fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>> {
@@ -122,12 +141,7 @@ fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>
     if filter.states.is_empty() {
         filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();
     }
-    let listed = store.list(&filter)?;
-    Ok(listed.into_iter().map(|listed| listed.claim).filter(|claim| claim.state.holds_key()).collect())
-}
-
-fn named(store: &mut SqliteStore, args: &ClearArgs) -> anyhow::Result<Vec<Claim>> {
-    args.ids.iter().map(|id| settle::find(store, id)).collect()
+    Ok(store.claims(&filter)?.into_iter().filter(|claim| claim.state.holds_key()).collect())
 }
 
 fn is_empty(which: &Which) -> bool {

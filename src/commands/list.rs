@@ -3,12 +3,14 @@
 use super::{group, settle};
 use crate::cli::{Global, ListArgs, Which};
 use crate::domain::claim::State;
-use crate::domain::store::{Filter, Store};
+use crate::domain::store::{Filter, Listed, Store};
 use crate::domain::timestamp::Timestamp;
 use crate::exit::{self, Failure, Kind};
+use crate::settings;
+use crate::store::sqlite::SqliteStore;
+use crate::ui::{self, Ui};
 use crate::view::envelope::Envelope;
 use crate::view::table::table;
-use crate::{settings, ui};
 
 /// Prints the claims that fit, newest first. Exit code 1 where none does (design §10).
 pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
@@ -19,13 +21,14 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
         filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();
     }
     filter.since = args.since.as_deref().map(|since| point_in_time(since, now)).transpose()?;
-    filter.limit = Some(args.limit);
+    filter.before = args.older_than.map(|age| now.minus(age));
+    filter.limit = Some(args.limit).filter(|&limit| limit > 0);
     filter.without_steps = !args.steps;
     let claims = store.list(&filter)?;
     if claims.is_empty() {
         let none = Failure::new(Kind::Nothing, "no claim matches");
         filter.without_steps = false;
-        let steps = !args.steps && !store.list(&filter)?.is_empty();
+        let steps = !args.steps && store.count(&filter)? > 0;
         return Err(if steps { none.hint("steps of other calls do: --steps shows them") } else { none }.into());
     }
     if args.json {
@@ -36,9 +39,28 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
             ui::print(&envelope.line())?;
         }
     } else {
-        ui::print(&table(&claims, now, ui::colored(global.color)))?;
+        ui::print(&table(&claims, now, ui::look(global.color)))?;
+    }
+    if filter.limit.is_some() {
+        say_how_many_more(&mut store, filter, &claims)?;
     }
     Ok(exit::DONE)
+}
+
+/// Says how many claims match beyond those that were shown, and how many of them wait for a person.
+fn say_how_many_more(store: &mut SqliteStore, filter: Filter, shown: &[Listed]) -> anyhow::Result<()> {
+    let shown_of = |held: bool| shown.iter().filter(|listed| !held || listed.claim.state == State::Held).count() as u64;
+    let more = store.count(&filter)?.saturating_sub(shown_of(false));
+    if more == 0 {
+        return Ok(());
+    }
+    let with_held = filter.states.is_empty() || filter.states.contains(&State::Held);
+    let held = Filter { states: vec![State::Held], ..filter };
+    let held = if with_held { store.count(&held)?.saturating_sub(shown_of(true)) } else { 0 };
+    let held = if held > 0 { format!(", {held} of them held") } else { String::new() };
+    let claims = if more == 1 { "claim matches" } else { "claims match" };
+    Ui::new(false).error(&format!("{more} more {claims}{held}; --limit 0 shows all"), None);
+    Ok(())
 }
 
 /// Returns the filter of the conditions that `list` and `clear` share.
@@ -49,6 +71,7 @@ pub(super) fn filter(which: &Which) -> Filter {
         conv: which.conv.clone(),
         tool: which.tool.clone(),
         since: None,
+        before: None,
         without_steps: false,
         limit: None,
     }

@@ -1,8 +1,10 @@
 //! One verb a file: each takes parsed arguments, does its work by `domain`, `store`, `process` and `liveness`, and
 //! returns the exit code.
 
+mod agreeing;
 mod asking;
 mod clear;
+mod completions;
 mod emit;
 mod environment;
 mod finding;
@@ -38,6 +40,8 @@ pub fn dispatch(parsed: Parsed) -> u8 {
         Verb::Reconcile(args) => reconcile::reconcile(&global, &args),
         Verb::Mark(args) => mark::mark(&global, &args),
         Verb::Emit(args) => emit::emit(&global, &args),
+        Verb::Completions(args) => completions::completions(&args),
+        Verb::CompleteValues(args) => completions::values(&global, &args),
     };
     result.unwrap_or_else(|error| {
         let failure = Failure::from_error(error);

@@ -1,17 +1,14 @@
 //! `idem reconcile`: asks the targets of claims whose outcome is unknown, by their probes, and never runs a command
 //! (design §7).
 
-use std::collections::HashSet;
-
 use anyhow::Context;
 
 use super::finding::Finder;
 use super::run::MAX_OUTPUT;
 use super::{asking, settle};
-use crate::cli::{Global, ReconcileArgs, Which};
-use crate::domain::arrival::Liveness;
+use crate::cli::{Global, ReconcileArgs};
 use crate::domain::claim::{Claim, Outcome, Probe, Reason, State};
-use crate::domain::store::Store;
+use crate::domain::store::Filter;
 use crate::exit::{self, Failure, Kind};
 use crate::settings;
 use crate::store::Location;
@@ -84,23 +81,11 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
 /// for their steps after the others.
 fn claims(store: &mut SqliteStore, location: &Location, args: &ReconcileArgs) -> anyhow::Result<Vec<Claim>> {
     if !args.ids.is_empty() {
-        let named: anyhow::Result<Vec<Claim>> = args.ids.iter().map(|id| settle::find(store, id)).collect();
-        let mut seen = HashSet::new();
-        return Ok(named?.into_iter().filter(|claim| seen.insert(claim.id)).collect());
+        return settle::find_all(store, &args.ids);
     }
-    let which = Which {
-        state: vec![State::Held, State::Running],
-        who: args.who.clone(),
-        conv: args.conv.clone(),
-        tool: args.tool.clone(),
-    };
-    let mut unknown = Vec::new();
-    for claim in store.list(&super::list::filter(&which))?.into_iter().map(|listed| listed.claim).rev() {
-        // One that runs is nobody's question; named by its id it is told so.
-        if settle::owner(location, &claim)? != Some(Liveness::Alive) {
-            unknown.push(claim);
-        }
-    }
+    let filter =
+        Filter { who: args.who.clone(), conv: args.conv.clone(), tool: args.tool.clone(), ..Filter::default() };
+    let mut unknown = settle::unknown(store, location, filter)?;
     unknown.sort_by_key(|claim| (claim.reason == Some(Reason::Steps), claim.id));
     Ok(unknown)
 }

@@ -2,58 +2,131 @@
 
 use anyhow::Context;
 
+use super::agreeing::Plan;
 use super::settle;
-use crate::cli::{Global, ResolveArgs, Verdict};
-use crate::domain::claim::{Claim, Mark, Outcome, Reason, State};
-use crate::domain::store::{NewOutput, NewResult, Store};
+use crate::cli::{Global, ResolveArgs, Told, Verdict};
+use crate::domain::claim::{Claim, Mark, Outcome, State};
+use crate::domain::store::{ClaimRef, Filter, NewOutput, NewResult, Store};
 use crate::exit::{self, Failure, Kind};
-use crate::store::sqlite::SqliteStore;
+use crate::settings;
 use crate::ui::{self, Ui};
-use crate::{settings, view};
+use crate::view::words;
 
-/// Resolves one claim and says what was changed.
+/// What a person says of some claims.
+struct Decision<'a> {
+    args: &'a ResolveArgs,
+    named: Vec<ClaimRef>,
+    verdict: Verdict,
+    to: State,
+    outcome: Outcome,
+    /// What follows, as part of a sentence.
+    then: &'static str,
+    stdout: Option<Vec<u8>>,
+}
+
+/// Resolves claims and says what was changed. Where one of them can't be resolved, none is.
 pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8> {
-    if args.verdict == Verdict::NotLanded && (args.stdout.is_some() || args.exit.is_some()) {
-        let failure = Failure::new(Kind::Usage, "--stdout and --exit state a result, and what did not land has none");
-        return Err(failure.hint("leave them out, or say landed").into());
-    }
-    let stdout = args.stdout.as_ref().map(|path| {
-        std::fs::read(path).with_context(|| format!("{} can't be read; nothing was changed", path.display()))
-    });
-    let stdout = stdout.transpose()?;
+    let decision = Decision::read(args)?;
     let location = settings::store(global)?;
     let mut store = settle::open(&location)?;
-    let claim = settle::find(&mut store, &args.id)?;
-    refuse_settled(&claim)?;
-    let owner = settle::owner(&location, &claim)?;
-    settle::refuse_living(&claim, owner, args.force, "resolve")?;
-    refuse_marked(&claim, args)?;
-    refuse_held_for_steps(&mut store, &claim, args)?;
-    let (to, outcome, then) = match args.verdict {
-        Verdict::Landed => (State::Completed, Outcome::Landed, "later arrivals get its result"),
-        Verdict::NotLanded => (State::Released, Outcome::NotLanded, "the next arrival runs the command"),
+    let by_filter = decision.named.is_empty();
+    let claims = if by_filter {
+        let filter =
+            Filter { who: args.who.clone(), conv: args.conv.clone(), tool: args.tool.clone(), ..Filter::default() };
+        settle::unknown(&mut store, &location, filter)?
+    } else {
+        settle::find_all(&mut store, &decision.named)?
     };
-    let change = format!("claim {} ({}) goes from {} to {to}: {then}", claim.id, what(&claim), claim.state);
-    if !args.yes && ui::can_ask() && !ui::ask(&format!("{change}. Is that so?"))? {
-        Ui::new(false).error("nothing was changed", None);
-        return Ok(exit::NOTHING);
+    if claims.is_empty() {
+        let message = "no claim with an unknown outcome matches; nothing was changed";
+        return Err(Failure::new(Kind::Nothing, message).into());
     }
-    let mut transition = settle::decision(&claim, to, outcome, args.note.as_deref(), args.force);
-    if args.verdict == Verdict::Landed {
-        let output = stdout.map_or(NewOutput::Recorded, NewOutput::Stdout);
-        transition.result = Some(NewResult { exit_code: i32::from(args.exit.unwrap_or(0)), output });
+    if claims.len() > 1 && decision.stdout.is_some() {
+        return Err(Failure::new(Kind::Usage, "--stdout states the result of one claim; nothing was changed")
+            .hint("name one, or leave it out: then each gives what was recorded of its output")
+            .into());
     }
-    if !store.transition(claim.id, &transition)? {
-        return Err(settle::changed_meanwhile(&claim));
+    for claim in &claims {
+        refuse_settled(claim)?;
+        settle::refuse_living(claim, settle::owner(&location, claim)?, args.force, "resolve")?;
+        refuse_marked(claim, args, decision.verdict)?;
     }
-    ui::print(&format!("claim {} went from {} to {to}: {then}\n", claim.id, claim.state))?;
-    say_of_parents(&mut store, &claim)?;
-    Ok(exit::DONE)
+    let changes: Vec<String> = claims.iter().map(|claim| decision.change(claim)).collect();
+    let plan = Plan { changes: &changes, question: "is that so?", by_filter, yes: args.yes, dry_run: args.dry_run };
+    if let Some(code) = plan.agreed()? {
+        return Ok(code);
+    }
+    let mut code = exit::DONE;
+    for claim in &claims {
+        if let Err(error) = decision.make(&mut store, claim) {
+            // What could change in this moment keeps the others from nothing: each claim is said on its own.
+            let failure = Failure::from_error(error);
+            Ui::new(false).error(&failure.message, failure.hint.as_deref());
+            code = code.max(failure.kind.code(exit::Of::Other));
+        }
+    }
+    Ok(code)
+}
+
+impl Decision<'_> {
+    /// Reads what was said, and whether it can be meant.
+    fn read(args: &ResolveArgs) -> anyhow::Result<Decision<'_>> {
+        let usage = |message: &str, hint: &str| Failure::new(Kind::Usage, message).hint(hint);
+        let (mut named, mut verdicts) = (Vec::new(), Vec::new());
+        for told in &args.told {
+            match told {
+                Told::Claim(claim) => named.push(claim.clone()),
+                Told::Verdict(verdict) => verdicts.push(*verdict),
+            }
+        }
+        let [verdict] = verdicts[..] else {
+            let hint = "say landed or not-landed once, after the ids: idem resolve 4 7 landed";
+            return Err(usage("resolve needs to know what became of the claims; nothing was changed", hint).into());
+        };
+        let filtered = args.who.is_some() || args.conv.is_some() || args.tool.is_some();
+        if named.is_empty() != filtered {
+            let message = if filtered { "ids and a filter don't go together" } else { "resolve needs claims" };
+            let hint = "name ids, or at least one of --who --conv --tool; `idem list --state held` shows the claims";
+            return Err(usage(message, hint).into());
+        }
+        if verdict == Verdict::NotLanded && (args.stdout.is_some() || args.exit.is_some()) {
+            let message = "--stdout and --exit state a result, and what did not land has none";
+            return Err(usage(message, "leave them out, or say landed").into());
+        }
+        let stdout = args.stdout.as_ref().map(|path| {
+            std::fs::read(path).with_context(|| format!("{} can't be read; nothing was changed", path.display()))
+        });
+        let (to, outcome, then) = match verdict {
+            Verdict::Landed => (State::Completed, Outcome::Landed, "later arrivals get its result"),
+            Verdict::NotLanded => (State::Released, Outcome::NotLanded, "the next arrival runs the command"),
+        };
+        Ok(Decision { args, named, verdict, to, outcome, then, stdout: stdout.transpose()? })
+    }
+
+    /// What would be changed, for the person who is asked.
+    fn change(&self, claim: &Claim) -> String {
+        format!("resolve {}, from {} to {}: {}", words::call(claim), claim.state, self.to, self.then)
+    }
+
+    fn make(&self, store: &mut dyn Store, claim: &Claim) -> anyhow::Result<()> {
+        let args = self.args;
+        let mut transition = settle::decision(claim, self.to, self.outcome, args.note.as_deref(), args.force);
+        if self.verdict == Verdict::Landed {
+            let output = self.stdout.clone().map_or(NewOutput::Recorded, NewOutput::Stdout);
+            transition.result = Some(NewResult { exit_code: i32::from(args.exit.unwrap_or(0)), output });
+        }
+        if !store.transition(claim.id, &transition)? {
+            return Err(settle::changed_meanwhile(claim));
+        }
+        ui::print(&format!("claim {} went from {} to {}: {}\n", claim.id, claim.state, self.to, self.then))?;
+        say_of_steps(store, claim)?;
+        say_of_parents(store, claim)
+    }
 }
 
 /// Fails where a person says that it did not land, and its command had said that it did.
-fn refuse_marked(claim: &Claim, args: &ResolveArgs) -> anyhow::Result<()> {
-    if claim.mark != Some(Mark::Landed) || args.verdict != Verdict::NotLanded || args.force {
+fn refuse_marked(claim: &Claim, args: &ResolveArgs, verdict: Verdict) -> anyhow::Result<()> {
+    if claim.mark != Some(Mark::Landed) || verdict != Verdict::NotLanded || args.force {
         return Ok(());
     }
     let message = format!("claim {} was marked landed by its own command; nothing was changed", claim.id);
@@ -64,6 +137,17 @@ fn refuse_marked(claim: &Claim, args: &ResolveArgs) -> anyhow::Result<()> {
     Err(Failure::new(Kind::Refused, message).hint(hint).into())
 }
 
+/// Says which steps of a claim nobody knows of still: a word on the whole leaves them as they are.
+fn say_of_steps(store: &mut dyn Store, claim: &Claim) -> anyhow::Result<()> {
+    let open = store.open_steps(claim.id)?;
+    if open.is_empty() {
+        return Ok(());
+    }
+    let (its, them) = if open.len() == 1 { ("step", "it") } else { ("steps", "them") };
+    let ids = words::ids(&open);
+    Ok(ui::print(&format!("its {its}, {ids}, stay as they are: what became of {them} is still unknown\n"))?)
+}
+
 /// Says what becomes of the calls that are held for this step.
 fn say_of_parents(store: &mut dyn Store, step: &Claim) -> anyhow::Result<()> {
     for parent in store.held_for(&step.key)? {
@@ -71,25 +155,11 @@ fn say_of_parents(store: &mut dyn Store, step: &Claim) -> anyhow::Result<()> {
         let then = if open.is_empty() {
             "was held for it: its next arrival runs it again, and steps that have landed replay".to_owned()
         } else {
-            format!("stays held for {}", view::words::ids(&open))
+            format!("stays held for {}", words::ids(&open))
         };
         ui::print(&format!("claim {} {then}\n", parent.id))?;
     }
     Ok(())
-}
-
-/// Fails for a claim that waits for its steps: their word is wanted, and its own would pass over them.
-fn refuse_held_for_steps(store: &mut SqliteStore, claim: &Claim, args: &ResolveArgs) -> anyhow::Result<()> {
-    if claim.reason != Some(Reason::Steps) || args.force {
-        return Ok(());
-    }
-    let open = store.open_steps(claim.id)?;
-    if open.is_empty() {
-        return Ok(());
-    }
-    let message = format!("claim {} is held for its steps, {}; nothing was changed", claim.id, view::words::ids(&open));
-    let hint = "resolve these: it then goes on by itself; --force, if you know what became of the whole";
-    Err(Failure::new(Kind::Refused, message).hint(hint).into())
 }
 
 /// Fails for a claim whose outcome is known or that is history.
@@ -108,9 +178,4 @@ fn refuse_settled(claim: &Claim) -> anyhow::Result<()> {
         _ => failure,
     }
     .into())
-}
-
-fn what(claim: &Claim) -> String {
-    use view::escape::escape;
-    format!("{} / {} / {}", escape(&claim.who), escape(&claim.conv), escape(&claim.tool))
 }

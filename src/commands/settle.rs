@@ -1,12 +1,14 @@
 //! What `show`, `clear` and `resolve` share: finding the claim that a person names, and whether its owner lives.
 
+use std::collections::HashSet;
+
 use serde_json::json;
 
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, Mark, Outcome, Reason, State};
 use crate::domain::end::Ended;
 use crate::domain::event::EventKind;
-use crate::domain::store::{ClaimRef, Found, NewOutput, NewResult, Store, StoreError, Transition};
+use crate::domain::store::{ClaimRef, Filter, Found, NewOutput, NewResult, Store, StoreError, Transition};
 use crate::exit::{Failure, Kind};
 use crate::liveness::LockFile;
 use crate::settings;
@@ -38,6 +40,26 @@ pub(super) fn find(store: &mut dyn Store, named: &ClaimRef) -> anyhow::Result<Cl
                 .into())
         }
     }
+}
+
+/// Finds every claim that a person names, each once.
+pub(super) fn find_all(store: &mut dyn Store, named: &[ClaimRef]) -> anyhow::Result<Vec<Claim>> {
+    let found: anyhow::Result<Vec<Claim>> = named.iter().map(|named| find(store, named)).collect();
+    let mut seen = HashSet::new();
+    Ok(found?.into_iter().filter(|claim| seen.insert(claim.id)).collect())
+}
+
+/// Returns the claims that fit and whose outcome is unknown, newest first: those that are held, and those that run no more
+/// though nobody has noticed. One that runs is nobody's question.
+pub(super) fn unknown(store: &mut dyn Store, location: &Location, filter: Filter) -> anyhow::Result<Vec<Claim>> {
+    let filter = Filter { states: vec![State::Held, State::Running], ..filter };
+    let mut unknown = Vec::new();
+    for claim in store.claims(&filter)? {
+        if owner(location, &claim)? != Some(Liveness::Alive) {
+            unknown.push(claim);
+        }
+    }
+    Ok(unknown)
 }
 
 /// Tells whether the owner of a running claim lives; `None` for a claim that isn't running.

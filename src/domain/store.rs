@@ -140,6 +140,8 @@ pub struct Filter {
     pub tool: Option<String>,
     /// Claimed at or after this time.
     pub since: Option<Timestamp>,
+    /// Claimed before this time.
+    pub before: Option<Timestamp>,
     /// No steps of other calls, but for those that are held: one that waits for a person must not be missed.
     pub without_steps: bool,
     /// At most this many, newest first; `None`: all.
@@ -258,6 +260,12 @@ pub trait Store {
 
     /// Lists claims, newest first, with arrivals up to date.
     fn list(&mut self, filter: &Filter) -> Result<Vec<Listed>, StoreError>;
+
+    /// Returns how many claims fit, whatever the filter's limit is. Reads only.
+    fn count(&mut self, filter: &Filter) -> Result<u64, StoreError>;
+
+    /// Returns the claims that fit, newest first. Reads only, so it waits for no writer.
+    fn claims(&mut self, filter: &Filter) -> Result<Vec<Claim>, StoreError>;
 
     /// Returns every attempt of a key, oldest first.
     fn attempts(&mut self, key: &Key) -> Result<Vec<Claim>, StoreError>;

@@ -391,6 +391,11 @@ fn say(id: i64) -> String {
     format!("ask the target, then say `idem resolve {id} landed` or `idem resolve {id} not-landed`")
 }
 
+/// A claim and its call, as part of a sentence: `claim 4 (ada / demo-1 / mail.send)`.
+pub fn call(claim: &Claim) -> String {
+    format!("claim {} ({} / {} / {})", claim.id, escape(&claim.who), escape(&claim.conv), escape(&claim.tool))
+}
+
 /// The command line as a person would type it, shortened.
 pub fn command(claim: &Claim) -> String {
     let args: Vec<String> = claim.command.args().iter().map(|arg| quote(&arg.to_string_lossy())).collect();

@@ -272,8 +272,9 @@ fn a_person_resolves_the_lowest_step_and_all_parents_go_on() {
     let env = TestEnv::new();
     env.write("mid.sh", format!("{} || exit 4\n", unclear("")));
     let call = || env.run("t").counting(&format!("{IDEM} run --tool mid -- sh mid.sh || exit 6"));
-    call().answer().exits(6).says("claim 2");
-    call().answer().exits(121).says("claim 2");
+    // 2 is only held for 3: it is 3 that somebody has to find out about.
+    call().answer().exits(6).says("claim 3");
+    call().answer().exits(121).says("claim 3");
     resolve(&env, "3", "landed");
     call().answer().exits(0);
     assert_eq!((env.runs(), env.lines_in("sent")), (2, 1));

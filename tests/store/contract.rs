@@ -16,6 +16,7 @@ use idem::domain::key::Key;
 use idem::domain::store::{
     ClaimRef, Claimed, Filter, Finish, Finished, Found, NewOutput, NewResult, Store, Transition, Which,
 };
+use idem::domain::timestamp::Timestamp;
 
 /// Makes empty stores, and opens one of them several times over.
 pub(crate) trait Stores {
@@ -118,6 +119,10 @@ macro_rules! tests {
             #[test]
             fn a_failure_beside_an_open_step_is_held() {
                 $crate::groups::a_failure_beside_an_open_step_is_held::<$stores>();
+            }
+            #[test]
+            fn several_changes_are_made_at_once() {
+                $crate::groups::several_changes_are_made_at_once::<$stores>();
             }
             #[test]
             fn many_members_at_once_are_all_there() {
@@ -525,8 +530,18 @@ pub(crate) fn claims_are_found_and_listed<S: Stores>() {
         let (id, _) = inserted(&mut store, &NewClaim { who: who.into(), ..call(name) });
         store.finish(id, &finish, &[]).expect("finishing works");
     }
+    let now = store.now().expect("a clock");
     let mut ids = |filter: Filter| -> Vec<ClaimId> {
-        store.list(&filter).expect("listing works").iter().map(|listed| listed.claim.id).collect()
+        let listed = store.list(&filter).expect("listing works");
+        let listed: Vec<_> = listed.into_iter().map(|listed| listed.claim).collect();
+        assert_eq!(store.claims(&filter).expect("reading works"), listed, "{filter:?}");
+        let all = store.list(&Filter { limit: None, ..filter.clone() }).expect("listing works").len();
+        assert_eq!(
+            store.count(&filter).expect("counting works"),
+            all as u64,
+            "the limit counts for nothing: {filter:?}"
+        );
+        listed.iter().map(|claim| claim.id).collect()
     };
     assert_eq!(ids(Filter::default()), vec![3, 2, 1], "newest first");
     assert_eq!(ids(Filter { who: Some("ada".into()), ..Filter::default() }), vec![3, 1]);
@@ -534,9 +549,11 @@ pub(crate) fn claims_are_found_and_listed<S: Stores>() {
     assert_eq!(ids(Filter { conv: Some("c-2".into()), ..Filter::default() }), Vec::<ClaimId>::new());
     assert_eq!(ids(Filter { states: vec![State::Released, State::Held], ..Filter::default() }), vec![2]);
     assert_eq!(ids(Filter { limit: Some(1), ..Filter::default() }), vec![3]);
-    let now = store.now().expect("a clock");
-    assert!(ids_since(&mut store, now.at.0 + 60_000).is_empty());
-    assert_eq!(ids_since(&mut store, now.at.0 - 60_000).len(), 3);
+    for (minutes, since, before) in [(1, 0, 3), (-1, 3, 0)] {
+        let time = Some(Timestamp(now.at.0 + minutes * 60_000));
+        assert_eq!(ids(Filter { since: time, ..Filter::default() }).len(), since);
+        assert_eq!(ids(Filter { before: time, ..Filter::default() }).len(), before);
+    }
 
     let (id, _) = inserted(&mut store, &call("t2"));
     let key = Key::of("t2").to_string();
@@ -557,12 +574,6 @@ pub(crate) fn claims_are_found_and_listed<S: Stores>() {
     let digits = "0123456789abcdef".chars().map(String::from);
     let ambiguous = digits.filter(|digit| found(&mut store, ClaimRef::KeyPrefix(digit.clone())) == Some(-1)).count();
     assert!(ambiguous > 0);
-}
-
-fn ids_since(store: &mut impl Store, since: i64) -> Vec<ClaimId> {
-    let since = Some(idem::domain::timestamp::Timestamp(since));
-    let listed = store.list(&Filter { since, ..Filter::default() }).expect("listing works");
-    listed.iter().map(|listed| listed.claim.id).collect()
 }
 
 pub(crate) fn steps_know_what_encloses_them<S: Stores>() {

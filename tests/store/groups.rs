@@ -13,6 +13,18 @@ fn emit(store: &mut impl Store, id: ClaimId, name: &str, data: Option<&str>) -> 
     store.emit(&within(id), name, data).expect("emitting works")
 }
 
+pub(crate) fn several_changes_are_made_at_once<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let ids: Vec<ClaimId> = (0..3).map(|n| inserted(&mut store, &call(&format!("t{n}"))).0).collect();
+    store.finish(ids[1], &landed(), &[]).expect("finishing works");
+    let clear = change(State::Running, State::Cleared, Reason::Cleared, EventKind::Cleared);
+    let changes: Vec<_> = ids.iter().map(|id| (*id, clear.clone())).collect();
+    assert_eq!(store.transitions(&changes).expect("clearing works"), [ids[1]], "that one runs no more");
+    let states: Vec<State> = ids.iter().map(|id| get(&mut store, *id).state).collect();
+    assert_eq!(states, [State::Cleared, State::Completed, State::Cleared]);
+}
+
 /// The members of a group: names with values, and steps with their number and state.
 fn members(store: &mut impl Store, id: ClaimId) -> Vec<String> {
     let told = |made| match made {
@@ -119,6 +131,19 @@ pub(crate) fn a_failure_beside_an_open_step_is_held<S: Stores>() {
         assert_eq!(store.finish(parent, &failed(), &[]).expect("finishing works"), Finished::Recorded(held), "{name}");
         assert_eq!(store.open_steps(parent).expect("reading works"), [step]);
     }
+    // Each knows who is held for it, and a step that waits for this very call is no reason to wait.
+    let held_for = |store: &mut S::Store, step: &str| -> Vec<ClaimId> {
+        store.held_for(&Key::of(step)).expect("reading works").iter().map(|claim| claim.id).collect()
+    };
+    assert_eq!((held_for(&mut store, "held-step"), held_for(&mut store, "none")), (vec![3], vec![]));
+    let (circle, _) = inserted(&mut store, &call("circle"));
+    let (back, _) = inserted(&mut store, &NewClaim { enclosing: Some(within(circle)), ..call("back") });
+    store.join(&within(back), &Key::of("circle")).expect("joining works");
+    assert_eq!(members(&mut store, back), [format!("{circle} running")]);
+    assert_eq!(store.open_steps(back).expect("reading works"), Vec::<ClaimId>::new());
+    store.join(&within(circle), &Key::of("circle")).expect("joining works");
+    assert_eq!(members(&mut store, circle), [format!("{back} running")], "nobody is a step of itself");
+
     let (parent, _) = inserted(&mut store, &call("fine"));
     let (step, _) = inserted(&mut store, &NewClaim { enclosing: Some(within(parent)), ..call("fine-step") });
     store.finish(step, &landed(), &[]).expect("finishing works");

@@ -20,6 +20,7 @@ use crate::domain::store::{Claimed, Transition};
 use crate::liveness::{Asker, ProbeLock};
 use crate::process::signals::Signals;
 use crate::settings;
+use crate::ui::Waiting;
 
 /// What an arrival does next.
 enum Next {
@@ -208,11 +209,20 @@ impl Arrival<'_> {
     fn wait_for(&mut self, claim: &Claim) -> anyhow::Result<Next> {
         let limit = self.time_left();
         let location = self.location.clone();
+        let shown =
+            self.show_wait(claim, &format!("claim {} is run by {}; waiting for its end", claim.id, claim.owner.actor));
         let waited = self.locks()?.wait(claim.lock, limit).map_err(|error| lock_failed(&location, &error))?;
+        drop(shown);
         if !waited {
             return Ok(Next::Answer(Box::new(Answer::busy(self, claim, true))));
         }
         Ok(self.store.get(claim.id)?.map_or(Next::Look, |ended| Next::Past(Box::new(ended))))
+    }
+
+    /// Shows a person what is waited for, and how old it is.
+    fn show_wait(&mut self, claim: &Claim, what: &str) -> Option<Waiting> {
+        let now = self.store.now().ok()?;
+        self.ui.waiting(claim.created_at.age(now.at), what)
     }
 
     /// Waits for somebody else's probe of a held claim, and takes its answer.
@@ -227,7 +237,10 @@ impl Arrival<'_> {
         let for_attempt =
             self.waited == Some(claim.id) || self.locks()?.is_probed_by_owner(claim.lock).map_err(failed)?;
         let before = self.store.times_asked(claim.id)?;
+        let asked = format!("claim {} of {} is held, and its target is being asked", claim.id, claim.owner.actor);
+        let shown = self.show_wait(claim, &format!("{asked}; waiting for the answer"));
         let waited = self.locks()?.wait_for_probe(claim.lock, limit).map_err(failed)?;
+        drop(shown);
         if !waited {
             return Ok(Next::Answer(Box::new(self.held_while_asked(claim))));
         }

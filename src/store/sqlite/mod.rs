@@ -268,6 +268,14 @@ impl Store for SqliteStore {
         self.read(|conn| read::list(conn, filter))
     }
 
+    fn count(&mut self, filter: &Filter) -> Result<u64, StoreError> {
+        self.read(|conn| read::count(conn, filter))
+    }
+
+    fn claims(&mut self, filter: &Filter) -> Result<Vec<Claim>, StoreError> {
+        self.read(|conn| read::claims(conn, filter))
+    }
+
     fn attempts(&mut self, key: &Key) -> Result<Vec<Claim>, StoreError> {
         self.read(|conn| read::attempts(conn, key))
     }

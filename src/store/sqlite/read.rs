@@ -32,8 +32,48 @@ pub(super) fn find(conn: &Connection, named: &ClaimRef) -> rusqlite::Result<Foun
     }
 }
 
-/// Lists claims, newest first.
+/// Lists claims, newest first, with their arrivals.
 pub(super) fn list(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Listed>> {
+    let columns = format!(
+        "{}, (SELECT count(*) FROM event WHERE event.claim = claim.id
+              AND kind IN ('run', 'replay', 'busy', 'held', 'mismatch', 'inside-itself'))",
+        rows::CLAIM
+    );
+    select(conn, &columns, filter, |row| Ok(Listed { claim: rows::claim(row)?, arrivals: row.get(rows::CLAIM_WIDTH)? }))
+}
+
+/// Reads claims, newest first.
+pub(super) fn claims(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Claim>> {
+    select(conn, rows::CLAIM, filter, rows::claim)
+}
+
+/// Counts the claims that fit.
+pub(super) fn count(conn: &Connection, filter: &Filter) -> rusqlite::Result<u64> {
+    let (wanted, values) = conditions(filter);
+    let counted: i64 =
+        conn.query_row(&format!("SELECT count(*) FROM claim{wanted}"), params_from_iter(values), |row| row.get(0))?;
+    Ok(counted.cast_unsigned())
+}
+
+fn select<T>(
+    conn: &Connection,
+    columns: &str,
+    filter: &Filter,
+    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let (wanted, mut values) = conditions(filter);
+    let mut sql = format!("SELECT {columns} FROM claim{wanted} ORDER BY id DESC");
+    if let Some(limit) = filter.limit {
+        values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
+        sql += &format!(" LIMIT ?{}", values.len());
+    }
+    let mut statement = conn.prepare(&sql)?;
+    let rows = statement.query_map(params_from_iter(values), read)?;
+    rows.collect()
+}
+
+/// Returns the filter's conditions, and the values that belong into them. The limit is none of them.
+fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     let mut wanted = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     if !filter.states.is_empty() {
@@ -47,31 +87,17 @@ pub(super) fn list(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<L
             wanted.push(format!("{column} = ?{}", values.len()));
         }
     }
-    if let Some(since) = filter.since {
-        values.push(since.0.into());
-        wanted.push(format!("created_at >= ?{}", values.len()));
+    for (comparison, time) in [(">=", filter.since), ("<", filter.before)] {
+        if let Some(time) = time {
+            values.push(time.0.into());
+            wanted.push(format!("created_at {comparison} ?{}", values.len()));
+        }
     }
     if filter.without_steps {
         wanted.push("(parent IS NULL OR state = 'held')".to_owned());
     }
-    let mut sql = format!(
-        "SELECT {}, (SELECT count(*) FROM event WHERE event.claim = claim.id
-                     AND kind IN ('run', 'replay', 'busy', 'held', 'mismatch', 'inside-itself')) FROM claim",
-        rows::CLAIM
-    );
-    if !wanted.is_empty() {
-        sql += &format!(" WHERE {}", wanted.join(" AND "));
-    }
-    sql += " ORDER BY id DESC";
-    if let Some(limit) = filter.limit {
-        values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
-        sql += &format!(" LIMIT ?{}", values.len());
-    }
-    let mut statement = conn.prepare(&sql)?;
-    let rows = statement.query_map(params_from_iter(values), |row| {
-        Ok(Listed { claim: rows::claim(row)?, arrivals: row.get(rows::CLAIM_WIDTH)? })
-    })?;
-    rows.collect()
+    let wanted = if wanted.is_empty() { String::new() } else { format!(" WHERE {}", wanted.join(" AND ")) };
+    (wanted, values)
 }
 
 /// Reads every attempt of a key, oldest first.
