@@ -35,10 +35,10 @@ fn two_calls_are_not_held_for_each_other() {
     call().exits(1).says("its step, claim 2, is still running").says("call again when it has ended");
     call().exits(121);
     gate.open();
-    crate::env::wait_for("the end of the step", || (env.states() == ["held", "released"]).then_some(()));
+    // Whatever each of them did meanwhile: their failures are known, and nobody is held.
+    crate::env::wait_for("the end of both", || env.states().iter().all(|state| state == "released").then_some(()));
     env.write("calm", "");
     call().exits(0).is_a_first_run();
-    assert_eq!(env.runs(), 2);
 }
 
 #[test]
