@@ -1,6 +1,7 @@
 //! The exit codes of design §10, and the one place that maps an error to its code, kind and hint.
 
 use crate::domain::canonical::ParamsError;
+use crate::domain::claim::words;
 use crate::domain::store::StoreError;
 
 /// Done.
@@ -72,6 +73,30 @@ impl Kind {
             (Kind::Nothing | Kind::Refused, Of::Other) => NOTHING,
             _ => OWN,
         }
+    }
+}
+
+words! {
+    /// Why an arrival with a claim got no result: the words of `error.kind` that are no error of idem's own.
+    NoResult {
+        /// The owner is still running.
+        Busy = "busy",
+        /// The outcome is unknown.
+        Held = "held",
+        /// The key was claimed by another command.
+        Mismatch = "mismatch",
+        /// The call is inside itself.
+        InsideItself = "inside-itself",
+        /// The command was not found.
+        CommandNotFound = "command-not-found",
+        /// The command can't be executed.
+        CommandNotExecutable = "command-not-executable",
+        /// The system could not start the command.
+        System = "system",
+        /// A signal told this arrival to end before it ran anything.
+        Interrupted = "interrupted",
+        /// The command ran, and its end could not be recorded.
+        Unrecorded = "unrecorded",
     }
 }
 

@@ -14,6 +14,7 @@ mod call;
 mod facts;
 mod files;
 mod gate;
+mod schema;
 mod store;
 mod target;
 
@@ -22,6 +23,7 @@ pub(crate) use call::{Call, Running};
 pub(crate) use facts::{become_free, has_open, is_alive, is_stopped, peak_memory, seq, sleeping_waiters, wait_for};
 pub(crate) use files::{copy_of_idem, mode_of, set_mode};
 pub(crate) use gate::Gate;
+pub(crate) use schema::{envelope_schema, fits_schema, objections};
 pub(crate) use target::{Fault, Random, Target};
 
 /// Shell words that kill the idem whose command this is with signal 9, and nobody else.
@@ -98,6 +100,16 @@ impl TestEnv {
     /// The text of a file in the work folder, empty when it isn't there.
     pub(crate) fn text_of(&self, name: &str) -> String {
         fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// The envelope in a status file, as the published schema says.
+    #[track_caller]
+    pub(crate) fn status_file(&self, name: &str) -> Value {
+        let text = self.text_of(name);
+        assert_eq!(text.lines().count(), 1, "one line: {text:?}");
+        let envelope = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}"));
+        fits_schema(&envelope);
+        envelope
     }
 
     /// Whether a file is in the work folder.

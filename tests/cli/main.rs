@@ -30,6 +30,7 @@ mod reconcile;
 mod recording;
 mod resend;
 mod resolving;
+mod schema;
 mod signals;
 mod streams;
 mod subst;
