@@ -42,7 +42,7 @@ impl Answer {
 
     /// Answers an owner whose command ran and whose end is recorded.
     pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
-        Answer::of(code, claim, words, output.or(Some(Output::default())), tone)
+        Answer::of(code, claim, words, output.or(Some(Output::default())), tone).with_advice()
     }
 
     /// Answers an owner whose command never started.
@@ -97,7 +97,7 @@ impl Answer {
             }
         }
         let code = claim.exit_status().and_then(|status| u8::try_from(status).ok()).unwrap_or(exit::OWN);
-        let mut answer = Answer::of(code, claim, words, output, Tone::Said);
+        let mut answer = Answer::of(code, claim, words, output, Tone::Said).with_advice();
         answer.envelope.idempotent = true;
         Ok(answer)
     }
@@ -148,6 +148,14 @@ impl Answer {
 
     fn of(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
         Answer { code, envelope: Envelope::of_claim(claim, words.message.clone(), output), words, tone }
+    }
+
+    /// Puts what to do next into the envelope's message, where there is no error that has it as its hint.
+    fn with_advice(mut self) -> Answer {
+        if let Some(hint) = &self.words.hint {
+            self.envelope.message = format!("{}; {hint}", self.words.message);
+        }
+        self
     }
 
     fn with_error(mut self, kind: NoResult) -> Answer {
