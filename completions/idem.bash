@@ -31,6 +31,9 @@ _idem() {
             idem,mark)
                 cmd="idem__subcmd__mark"
                 ;;
+            idem,policy)
+                cmd="idem__subcmd__policy"
+                ;;
             idem,reconcile)
                 cmd="idem__subcmd__reconcile"
                 ;;
@@ -43,6 +46,12 @@ _idem() {
             idem,show)
                 cmd="idem__subcmd__show"
                 ;;
+            idem__subcmd__policy,check)
+                cmd="idem__subcmd__policy__subcmd__check"
+                ;;
+            idem__subcmd__policy,show)
+                cmd="idem__subcmd__policy__subcmd__show"
+                ;;
             *)
                 ;;
         esac
@@ -50,13 +59,17 @@ _idem() {
 
     case "${cmd}" in
         idem)
-            opts="-h -V --store --color --help --version run key list show clear resolve reconcile mark emit"
+            opts="-h -V --store --policy --color --help --version run key list show clear resolve reconcile mark emit policy"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -72,7 +85,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__clear)
-            opts="-h --state --who --conv --tool --group --force --yes --note --store --color --help"
+            opts="-h --state --who --conv --tool --group --force --yes --note --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -102,6 +115,10 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -114,13 +131,17 @@ _idem() {
             return 0
             ;;
         idem__subcmd__emit)
-            opts="-h --store --color --help"
+            opts="-h --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -136,7 +157,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__key)
-            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --explain --store --color --help"
+            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --explain --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -178,6 +199,10 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -190,7 +215,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__list)
-            opts="-h --state --who --conv --tool --since --limit --steps --all --json --store --color --help"
+            opts="-h --state --who --conv --tool --since --limit --steps --all --json --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -224,6 +249,10 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -236,13 +265,95 @@ _idem() {
             return 0
             ;;
         idem__subcmd__mark)
-            opts="-h --store --color --help sending landed not-landed"
+            opts="-h --store --policy --color --help sending landed not-landed"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__policy)
+            opts="-h --store --policy --color --help check show"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__policy__subcmd__check)
+            opts="-h --store --policy --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__policy__subcmd__show)
+            opts="-h --json --store --policy --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -258,7 +369,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__reconcile)
-            opts="-h --all --who --conv --tool --probe --probe-timeout --json --store --color --help"
+            opts="-h --all --who --conv --tool --probe --probe-timeout --json --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -288,6 +399,10 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -300,7 +415,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__resolve)
-            opts="-h --stdout --exit --force --yes --note --store --color --help landed not-landed"
+            opts="-h --stdout --exit --force --yes --note --store --policy --color --help landed not-landed"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -322,6 +437,10 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -334,7 +453,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__run)
-            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --external --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --probe --probe-delay --probe-timeout --resend-within --marks --ttl --timeout --kill-after --stdin --subst --wait --no-wait --allow-command-change --max-output --no-record-output --redact --json --status-file --quiet --store --color --help"
+            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --external --local --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --probe --probe-delay --probe-timeout --resend-within --marks --ttl --timeout --kill-after --stdin --subst --wait --no-wait --allow-command-change --max-output --no-record-output --redact --json --status-file --quiet --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -432,6 +551,10 @@ _idem() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -444,13 +567,17 @@ _idem() {
             return 0
             ;;
         idem__subcmd__show)
-            opts="-h --stdout --stderr --json --store --color --help"
+            opts="-h --stdout --stderr --json --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

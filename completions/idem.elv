@@ -19,6 +19,7 @@ set edit:completion:arg-completer[idem] = {|@words|
     var completions = [
         &'idem'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -33,6 +34,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand reconcile 'Ask the targets of held claims, by their probes, what became of them'
             cand mark 'Inside a command: say what is known of its write'
             cand emit 'Inside a command: name something that it made, for the group that a replay gives back'
+            cand policy 'Look at the operator''s policy: what is wrong with it, what applies to a tool'
         }
         &'idem;run'= {
             cand --who 'Who calls'
@@ -58,10 +60,12 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --redact 'Hide a member of the params in the record, such as /card/number (may be given again)'
             cand --status-file 'Write the same JSON to a file; standard output stays the command''s'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --bind-stdin 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
             cand --bind-cwd 'Make the current folder part of the key'
             cand --external 'The write goes to a target of its own: a failure may come after it landed, and is held'
+            cand --local 'A failure means that nothing was written [default, unless the policy says external]'
             cand --keep-failure 'A failure of a local command is final too, and is replayed'
             cand --rerun-if-interrupted 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
             cand --marks 'The command says `idem mark sending` before it sends: without it nothing has landed'
@@ -84,6 +88,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --bind-env 'Make an environment variable part of the key (may be given again)'
             cand --ignore-param 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --bind-stdin 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
             cand --bind-cwd 'Make the current folder part of the key'
@@ -99,6 +104,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --since 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)'
             cand --limit 'At most this many'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --steps 'Steps of other calls too; those that are held are always there'
             cand --all 'History too: claims that were released, cleared or have expired'
@@ -108,6 +114,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;show'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --stdout 'Only the recorded standard output, as it was'
             cand --stderr 'Only the recorded standard error, as it was'
@@ -122,6 +129,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --tool 'Only claims of this tool'
             cand --note 'Say why; kept in the history'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --group 'Clear the steps below the claims too, with their own steps'
             cand --force 'Clear a running claim too, though its owner lives: its command is not stopped'
@@ -134,6 +142,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --exit 'What later arrivals get as exit code (landed only) [default: 0]'
             cand --note 'Say how you know; kept in the history'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --force 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped'
             cand --yes 'Don''t ask'
@@ -147,6 +156,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --probe 'Ask with this shell command, instead of the one that was stored with the claim'
             cand --probe-timeout 'How long a probe may take [default: as stored with it, else 30s]'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --all 'Every claim whose outcome is unknown'
             cand --json 'One JSON object a line'
@@ -155,13 +165,39 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;mark'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;emit'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;policy'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
+            cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand check 'Say all that is wrong with a policy, each with its line; exit 1 where something is'
+            cand show 'Say what applies to a tool, and from which line'
+        }
+        &'idem;policy;check'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
+            cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;policy;show'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
+            cand --color 'When to colour idem''s own output'
+            cand --json 'One line of JSON'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

@@ -3,6 +3,7 @@
 use crate::domain::canonical::ParamsError;
 use crate::domain::claim::words;
 use crate::domain::store::StoreError;
+use crate::policy::PolicyError;
 
 /// Done.
 pub const DONE: u8 = 0;
@@ -43,6 +44,10 @@ pub enum Kind {
     Params(&'static str),
     /// The store can't be used; the word says why.
     Store(&'static str),
+    /// The operator's policy doesn't allow the call as it is.
+    Policy,
+    /// There is no policy that can be used where there should be one.
+    PolicyFile,
     /// A call that is inside itself.
     InsideItself,
     /// No such claim, or nothing matched.
@@ -59,6 +64,8 @@ impl Kind {
         match self {
             Kind::Usage => "usage",
             Kind::Params(word) | Kind::Store(word) => word,
+            Kind::Policy => "policy",
+            Kind::PolicyFile => "policy-file",
             Kind::InsideItself => "inside-itself",
             Kind::Nothing => "no-such-claim",
             Kind::Refused => "refused",
@@ -69,7 +76,7 @@ impl Kind {
     /// Returns the exit code: the table.
     pub fn code(self, of: Of) -> u8 {
         match (self, of) {
-            (Kind::Usage | Kind::Params(_), Of::Other) => USAGE,
+            (Kind::Usage | Kind::Params(_) | Kind::Policy, Of::Other) => USAGE,
             (Kind::Nothing | Kind::Refused, Of::Other) => NOTHING,
             _ => OWN,
         }
@@ -137,6 +144,9 @@ impl Failure {
             return Failure::new(Kind::Params(params.class.as_str()), message)
                 .hint("give --params one JSON text (RFC 8259) with a single meaning");
         }
+        if let Some(policy) = error.downcast_ref::<PolicyError>() {
+            return Failure::new(Kind::PolicyFile, message).hint(policy.hint());
+        }
         Failure::new(Kind::System, message)
     }
 }
@@ -159,6 +169,8 @@ mod tests {
             (Kind::Usage, 125, 2),
             (Kind::Params("syntax"), 125, 2),
             (Kind::Store("store-full"), 125, 125),
+            (Kind::Policy, 125, 2),
+            (Kind::PolicyFile, 125, 125),
             (Kind::InsideItself, 125, 125),
             (Kind::Nothing, 125, 1),
             (Kind::Refused, 125, 1),

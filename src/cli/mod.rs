@@ -3,6 +3,7 @@
 //! These definitions are the one source of `--help`, the man pages and the completions.
 
 mod hands;
+mod policy;
 mod quick;
 mod run;
 
@@ -14,6 +15,7 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use hands::{
     ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Verdict, Which,
 };
+pub use policy::{PolicyArgs, PolicyCheckArgs, PolicyShowArgs, PolicyVerb};
 pub use run::{Identity, KeyArgs, RunArgs, Stdin};
 
 /// Runs a command at most once per call: claims before acting, replays on repeat, holds what nobody knows.
@@ -41,6 +43,16 @@ pub struct Global {
         help_heading = "Global"
     )]
     pub store: Option<PathBuf>,
+    /// What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEM_POLICY",
+        hide_env_values = true,
+        value_name = "PATH",
+        help_heading = "Global"
+    )]
+    pub policy: Option<PathBuf>,
     /// When to colour idem's own output
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", help_heading = "Global")]
     pub color: Color,
@@ -79,6 +91,8 @@ pub enum Verb {
     Mark(MarkArgs),
     /// Inside a command: name something that it made, for the group that a replay gives back
     Emit(EmitArgs),
+    /// Look at the operator's policy: what is wrong with it, what applies to a tool
+    Policy(PolicyArgs),
 }
 
 /// A parsed command line.

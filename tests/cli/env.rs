@@ -78,6 +78,20 @@ impl TestEnv {
         PathBuf::from(name)
     }
 
+    /// Where the policy is when no other was named.
+    pub(crate) fn policy(&self) -> PathBuf {
+        self.home().join(".config/idem/policy.toml")
+    }
+
+    /// Writes that policy, for its owner alone to change.
+    pub(crate) fn write_policy(&self, text: &str) -> PathBuf {
+        let path = self.policy();
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the folder of the policy");
+        fs::write(&path, text).expect("the policy");
+        set_mode(&path, 0o644);
+        path
+    }
+
     /// `idem run` for one tool, with the identity that all calls of the tests have unless they say otherwise.
     pub(crate) fn run(&self, tool: &str) -> Call<'_> {
         Call::new(self, ["run", "--who", "agent", "--conv", "c1", "--tool", tool])

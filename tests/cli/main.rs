@@ -24,6 +24,8 @@ mod nested;
 mod outcomes;
 mod output;
 mod owners;
+mod policy;
+mod policy_check;
 mod probes;
 mod probes_waiting;
 mod reconcile;

@@ -84,6 +84,8 @@ fn is_listed(error: &StoreError, class: ErrorClass, kind: Kind) {
         Kind::Usage
         | Kind::Params(_)
         | Kind::Store(_)
+        | Kind::Policy
+        | Kind::PolicyFile
         | Kind::InsideItself
         | Kind::Nothing
         | Kind::Refused
@@ -95,7 +97,8 @@ fn is_listed(error: &StoreError, class: ErrorClass, kind: Kind) {
 fn error_kinds() -> BTreeSet<String> {
     use ErrorClass::{Depth, Duplicate, Exponent, Surrogate, Syntax, Utf8};
     let classes = [Utf8, Syntax, Surrogate, Duplicate, Depth, Exponent];
-    let kinds = [Kind::Usage, Kind::InsideItself, Kind::Nothing, Kind::Refused, Kind::System];
+    let kinds =
+        [Kind::Usage, Kind::Policy, Kind::PolicyFile, Kind::InsideItself, Kind::Nothing, Kind::Refused, Kind::System];
     let mut all = words(NoResult::ALL, NoResult::as_str);
     all.extend(words(&classes, ErrorClass::as_str));
     all.extend(words(&kinds, Kind::as_str));
@@ -234,4 +237,29 @@ fn values_that_contradict_each_other_are_refused() {
         assert_ne!(changes(&refused, wrong.clone()), Vec::<String>::new(), "{wrong}");
     }
     fits_schema(&ran);
+}
+
+#[test]
+fn the_page_for_agents_says_what_to_do_for_every_kind_of_error() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/agents.md")).expect("the page");
+    // Those of a store have one row.
+    for kind in error_kinds().iter().filter(|kind| !kind.starts_with("store-")) {
+        assert!(page.contains(&format!("`{kind}`")), "{kind} is not in docs/agents.md");
+    }
+}
+
+#[test]
+fn without_an_error_the_message_says_whether_to_call_again() {
+    let env = TestEnv::new();
+    let message = |answer: crate::env::Answer| {
+        let envelope = answer.envelope();
+        assert_eq!(envelope["error"], Value::Null);
+        envelope["message"].as_str().expect("a message").to_owned()
+    };
+    let released = message(env.run("a").args(["--json"]).script("exit 1").answer());
+    assert!(released.contains("the next arrival of this call runs the command again"), "{released}");
+    let held = message(env.run("b").external().args(["--json"]).script("exit 1").answer());
+    assert!(held.contains("do not retry; a person has to resolve claim 2"), "{held}");
+    let done = message(env.run("c").args(["--json"]).script("true").answer());
+    assert!(done.contains("repeats get this result"), "{done}");
 }
