@@ -22,6 +22,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
     $completions = @(switch ($command) {
         'idem' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -37,6 +38,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('mark', 'mark', [CompletionResultType]::ParameterValue, 'Inside a command: say what is known of its write')
             [CompletionResult]::new('emit', 'emit', [CompletionResultType]::ParameterValue, 'Inside a command: name something that it made, for the group that a replay gives back')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completions of a shell')
+            [CompletionResult]::new('policy', 'policy', [CompletionResultType]::ParameterValue, 'Look at the operator''s policy: what is wrong with it, what applies to a tool')
             break
         }
         'idem;run' {
@@ -63,10 +65,12 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--redact', '--redact', [CompletionResultType]::ParameterName, 'Hide a member of the params in the record, such as /card/number (may be given again)')
             [CompletionResult]::new('--status-file', '--status-file', [CompletionResultType]::ParameterName, 'Write the same JSON to a file; standard output stays the command''s')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--bind-stdin', '--bind-stdin', [CompletionResultType]::ParameterName, 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)')
             [CompletionResult]::new('--bind-cwd', '--bind-cwd', [CompletionResultType]::ParameterName, 'Make the current folder part of the key')
             [CompletionResult]::new('--external', '--external', [CompletionResultType]::ParameterName, 'The write goes to a target of its own: a failure may come after it landed, and is held')
+            [CompletionResult]::new('--local', '--local', [CompletionResultType]::ParameterName, 'A failure means that nothing was written [default, unless the policy says external]')
             [CompletionResult]::new('--keep-failure', '--keep-failure', [CompletionResultType]::ParameterName, 'A failure of a local command is final too, and is replayed')
             [CompletionResult]::new('--rerun-if-interrupted', '--rerun-if-interrupted', [CompletionResultType]::ParameterName, 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it')
             [CompletionResult]::new('--marks', '--marks', [CompletionResultType]::ParameterName, 'The command says `idem mark sending` before it sends: without it nothing has landed')
@@ -90,6 +94,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--bind-env', '--bind-env', [CompletionResultType]::ParameterName, 'Make an environment variable part of the key (may be given again)')
             [CompletionResult]::new('--ignore-param', '--ignore-param', [CompletionResultType]::ParameterName, 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--bind-stdin', '--bind-stdin', [CompletionResultType]::ParameterName, 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)')
             [CompletionResult]::new('--bind-cwd', '--bind-cwd', [CompletionResultType]::ParameterName, 'Make the current folder part of the key')
@@ -107,6 +112,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'Only claims made longer ago than this, such as 1h or 30d')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'At most this many; 0 for all')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--steps', '--steps', [CompletionResultType]::ParameterName, 'Steps of other calls too; those that are held are always there')
             [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'History too: claims that were released, cleared or have expired')
@@ -117,6 +123,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;show' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--stdout', '--stdout', [CompletionResultType]::ParameterName, 'Only the recorded standard output, as it was')
             [CompletionResult]::new('--stderr', '--stderr', [CompletionResultType]::ParameterName, 'Only the recorded standard error, as it was')
@@ -132,6 +139,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say why; kept in the history')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Clear the steps below the claims too, with their own steps')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Clear a running claim too, though its owner lives: its command is not stopped')
@@ -149,6 +157,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--exit', '--exit', [CompletionResultType]::ParameterName, 'What later arrivals get as exit code (landed only) [default: 0]')
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say how you know; kept in the history')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped')
             [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
@@ -164,6 +173,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--probe', '--probe', [CompletionResultType]::ParameterName, 'Ask with this shell command, instead of the one that was stored with the claim')
             [CompletionResult]::new('--probe-timeout', '--probe-timeout', [CompletionResultType]::ParameterName, 'How long a probe may take [default: as stored with it, else 30s]')
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Every claim whose outcome is unknown')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object a line')
@@ -173,6 +183,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;mark' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -180,6 +191,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;emit' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -187,7 +199,35 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;completions' {
             [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;policy' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('check', 'check', [CompletionResultType]::ParameterValue, 'Say all that is wrong with a policy, each with its line; exit 1 where something is')
+            [CompletionResult]::new('show', 'show', [CompletionResultType]::ParameterValue, 'Say what applies to a tool, and from which line')
+            break
+        }
+        'idem;policy;check' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;policy;show' {
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

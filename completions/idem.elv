@@ -19,6 +19,7 @@ set edit:completion:arg-completer[idem] = {|@words|
     var completions = [
         &'idem'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
@@ -34,6 +35,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand mark 'Inside a command: say what is known of its write'
             cand emit 'Inside a command: name something that it made, for the group that a replay gives back'
             cand completions 'Print the completions of a shell'
+            cand policy 'Look at the operator''s policy: what is wrong with it, what applies to a tool'
         }
         &'idem;run'= {
             cand --who 'Who calls'
@@ -59,10 +61,12 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --redact 'Hide a member of the params in the record, such as /card/number (may be given again)'
             cand --status-file 'Write the same JSON to a file; standard output stays the command''s'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --bind-stdin 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
             cand --bind-cwd 'Make the current folder part of the key'
             cand --external 'The write goes to a target of its own: a failure may come after it landed, and is held'
+            cand --local 'A failure means that nothing was written [default, unless the policy says external]'
             cand --keep-failure 'A failure of a local command is final too, and is replayed'
             cand --rerun-if-interrupted 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
             cand --marks 'The command says `idem mark sending` before it sends: without it nothing has landed'
@@ -85,6 +89,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --bind-env 'Make an environment variable part of the key (may be given again)'
             cand --ignore-param 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --bind-stdin 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
             cand --bind-cwd 'Make the current folder part of the key'
@@ -101,6 +106,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --older-than 'Only claims made longer ago than this, such as 1h or 30d'
             cand --limit 'At most this many; 0 for all'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --steps 'Steps of other calls too; those that are held are always there'
             cand --all 'History too: claims that were released, cleared or have expired'
@@ -110,6 +116,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;show'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --stdout 'Only the recorded standard output, as it was'
             cand --stderr 'Only the recorded standard error, as it was'
@@ -124,6 +131,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --tool 'Only claims of this tool'
             cand --note 'Say why; kept in the history'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --group 'Clear the steps below the claims too, with their own steps'
             cand --force 'Clear a running claim too, though its owner lives: its command is not stopped'
@@ -140,6 +148,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --exit 'What later arrivals get as exit code (landed only) [default: 0]'
             cand --note 'Say how you know; kept in the history'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --force 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped'
             cand --yes 'Don''t ask'
@@ -154,6 +163,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --probe 'Ask with this shell command, instead of the one that was stored with the claim'
             cand --probe-timeout 'How long a probe may take [default: as stored with it, else 30s]'
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --all 'Every claim whose outcome is unknown'
             cand --json 'One JSON object a line'
@@ -162,19 +172,46 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;mark'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;emit'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;completions'= {
             cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;policy'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
+            cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+            cand check 'Say all that is wrong with a policy, each with its line; exit 1 where something is'
+            cand show 'Say what applies to a tool, and from which line'
+        }
+        &'idem;policy;check'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
+            cand --color 'When to colour idem''s own output'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;policy;show'= {
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
+            cand --color 'When to colour idem''s own output'
+            cand --json 'One line of JSON'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

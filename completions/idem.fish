@@ -4,7 +4,7 @@ end
 
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_idem_global_optspecs
-    string join \n store= color= h/help V/version
+    string join \n store= policy= color= h/help V/version
 end
 
 function __fish_idem_needs_command
@@ -29,6 +29,7 @@ function __fish_idem_using_subcommand
 end
 
 complete -c idem -n "__fish_idem_needs_command" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_needs_command" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_needs_command" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
@@ -44,6 +45,7 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "reconcile" -d 'Ask the ta
 complete -c idem -n "__fish_idem_needs_command" -f -a "mark" -d 'Inside a command: say what is known of its write'
 complete -c idem -n "__fish_idem_needs_command" -f -a "emit" -d 'Inside a command: name something that it made, for the group that a replay gives back'
 complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print the completions of a shell'
+complete -c idem -n "__fish_idem_needs_command" -f -a "policy" -d 'Look at the operator\'s policy: what is wrong with it, what applies to a tool'
 complete -c idem -n "__fish_idem_using_subcommand run" -l who -d 'Who calls' -r -f -a "(__fish_idem_values who)"
 complete -c idem -n "__fish_idem_using_subcommand run" -l conv -d 'The conversation, run or pipeline that the call belongs to (never the number of a re-run)' -r -f -a "(__fish_idem_values conv)"
 complete -c idem -n "__fish_idem_using_subcommand run" -l tool -d 'The tool\'s name' -r -f -a "(__fish_idem_values tool)"
@@ -68,12 +70,14 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l max-output -d 'How muc
 complete -c idem -n "__fish_idem_using_subcommand run" -l redact -d 'Hide a member of the params in the record, such as /card/number (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l status-file -d 'Write the same JSON to a file; standard output stays the command\'s' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand run" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand run" -l bind-stdin -d 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
 complete -c idem -n "__fish_idem_using_subcommand run" -l bind-cwd -d 'Make the current folder part of the key'
 complete -c idem -n "__fish_idem_using_subcommand run" -l external -d 'The write goes to a target of its own: a failure may come after it landed, and is held'
+complete -c idem -n "__fish_idem_using_subcommand run" -l local -d 'A failure means that nothing was written [default, unless the policy says external]'
 complete -c idem -n "__fish_idem_using_subcommand run" -l keep-failure -d 'A failure of a local command is final too, and is replayed'
 complete -c idem -n "__fish_idem_using_subcommand run" -l rerun-if-interrupted -d 'Run again, instead of holding, what a dead owner left without an outcome; for local commands that bear it'
 complete -c idem -n "__fish_idem_using_subcommand run" -l marks -d 'The command says `idem mark sending` before it sends: without it nothing has landed'
@@ -93,6 +97,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l bind-file -d 'Make a f
 complete -c idem -n "__fish_idem_using_subcommand key" -l bind-env -d 'Make an environment variable part of the key (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l ignore-param -d 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand key" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
@@ -113,6 +118,7 @@ complete -c idem -n "__fish_idem_using_subcommand list" -l since -d 'Only claims
 complete -c idem -n "__fish_idem_using_subcommand list" -l older-than -d 'Only claims made longer ago than this, such as 1h or 30d' -r
 complete -c idem -n "__fish_idem_using_subcommand list" -l limit -d 'At most this many; 0 for all' -r
 complete -c idem -n "__fish_idem_using_subcommand list" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand list" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand list" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
@@ -121,6 +127,7 @@ complete -c idem -n "__fish_idem_using_subcommand list" -l all -d 'History too: 
 complete -c idem -n "__fish_idem_using_subcommand list" -l json -d 'One JSON object a line'
 complete -c idem -n "__fish_idem_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand show" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand show" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand show" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
@@ -139,6 +146,7 @@ complete -c idem -n "__fish_idem_using_subcommand clear" -l conv -d 'Only claims
 complete -c idem -n "__fish_idem_using_subcommand clear" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand clear" -l note -d 'Say why; kept in the history' -r
 complete -c idem -n "__fish_idem_using_subcommand clear" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand clear" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand clear" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
@@ -154,6 +162,7 @@ complete -c idem -n "__fish_idem_using_subcommand resolve" -l stdout -d 'What la
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l exit -d 'What later arrivals get as exit code (landed only) [default: 0]' -r
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l note -d 'Say how you know; kept in the history' -r
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
@@ -167,6 +176,7 @@ complete -c idem -n "__fish_idem_using_subcommand reconcile" -l tool -d 'Only cl
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe -d 'Ask with this shell command, instead of the one that was stored with the claim' -r
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe-timeout -d 'How long a probe may take [default: as stored with it, else 30s]' -r
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
@@ -174,20 +184,44 @@ complete -c idem -n "__fish_idem_using_subcommand reconcile" -l all -d 'Every cl
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l json -d 'One JSON object a line'
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand mark" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand mark" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand mark" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand mark" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand emit" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand emit" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand emit" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand emit" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand completions" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -f -a "check" -d 'Say all that is wrong with a policy, each with its line; exit 1 where something is'
+complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -f -a "show" -d 'Say what applies to a tool, and from which line'
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l json -d 'One line of JSON'
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand show" -k -f -a "(__fish_idem_values show)"
 complete -c idem -n "__fish_idem_using_subcommand clear" -k -f -a "(__fish_idem_values clear)"
 complete -c idem -n "__fish_idem_using_subcommand resolve" -k -f -a "(__fish_idem_values resolve)"

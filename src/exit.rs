@@ -1,7 +1,9 @@
 //! The exit codes of design §10, and the one place that maps an error to its code, kind and hint.
 
 use crate::domain::canonical::ParamsError;
+use crate::domain::claim::words;
 use crate::domain::store::StoreError;
+use crate::policy::PolicyError;
 
 /// Done.
 pub const DONE: u8 = 0;
@@ -42,6 +44,10 @@ pub enum Kind {
     Params(&'static str),
     /// The store can't be used; the word says why.
     Store(&'static str),
+    /// The operator's policy doesn't allow the call as it is.
+    Policy,
+    /// There is no policy that can be used where there should be one.
+    PolicyFile,
     /// A call that is inside itself.
     InsideItself,
     /// No such claim, or nothing matched.
@@ -58,6 +64,8 @@ impl Kind {
         match self {
             Kind::Usage => "usage",
             Kind::Params(word) | Kind::Store(word) => word,
+            Kind::Policy => "policy",
+            Kind::PolicyFile => "policy-file",
             Kind::InsideItself => "inside-itself",
             Kind::Nothing => "no-such-claim",
             Kind::Refused => "refused",
@@ -68,10 +76,34 @@ impl Kind {
     /// Returns the exit code: the table.
     pub fn code(self, of: Of) -> u8 {
         match (self, of) {
-            (Kind::Usage | Kind::Params(_), Of::Other) => USAGE,
+            (Kind::Usage | Kind::Params(_) | Kind::Policy, Of::Other) => USAGE,
             (Kind::Nothing | Kind::Refused, Of::Other) => NOTHING,
             _ => OWN,
         }
+    }
+}
+
+words! {
+    /// Why an arrival with a claim got no result: the words of `error.kind` that are no error of idem's own.
+    NoResult {
+        /// The owner is still running.
+        Busy = "busy",
+        /// The outcome is unknown.
+        Held = "held",
+        /// The key was claimed by another command.
+        Mismatch = "mismatch",
+        /// The call is inside itself.
+        InsideItself = "inside-itself",
+        /// The command was not found.
+        CommandNotFound = "command-not-found",
+        /// The command can't be executed.
+        CommandNotExecutable = "command-not-executable",
+        /// The system could not start the command.
+        System = "system",
+        /// A signal told this arrival to end before it ran anything.
+        Interrupted = "interrupted",
+        /// The command ran, and its end could not be recorded.
+        Unrecorded = "unrecorded",
     }
 }
 
@@ -112,6 +144,9 @@ impl Failure {
             return Failure::new(Kind::Params(params.class.as_str()), message)
                 .hint("give --params one JSON text (RFC 8259) with a single meaning");
         }
+        if let Some(policy) = error.downcast_ref::<PolicyError>() {
+            return Failure::new(Kind::PolicyFile, message).hint(policy.hint());
+        }
         Failure::new(Kind::System, message)
     }
 }
@@ -134,6 +169,8 @@ mod tests {
             (Kind::Usage, 125, 2),
             (Kind::Params("syntax"), 125, 2),
             (Kind::Store("store-full"), 125, 125),
+            (Kind::Policy, 125, 2),
+            (Kind::PolicyFile, 125, 125),
             (Kind::InsideItself, 125, 125),
             (Kind::Nothing, 125, 1),
             (Kind::Refused, 125, 1),

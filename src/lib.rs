@@ -5,6 +5,7 @@
 //! - `cli`: the command line, as clap sees it. `settings`: flag > environment > default; paths.
 //! - `commands`: one verb a file. `ui`: the only writer of idem's own text. `exit`: the exit codes. `view`: a claim as
 //!   table, story and JSON.
+//! - `policy`: the operator's policy file.
 //! - `store` (claims in a file), `process` (the command), `liveness` (is an owner alive?): know each other not at all.
 //! - `lock`: byte-range locks of the operating system.
 //! - `domain`: keys, claims and the rules, without any I/O.
@@ -15,6 +16,7 @@ pub mod domain;
 pub mod exit;
 pub mod liveness;
 pub mod lock;
+pub mod policy;
 pub mod process;
 pub mod settings;
 pub mod store;

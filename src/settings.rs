@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -12,6 +12,7 @@ use crate::domain::claim::Owner;
 use crate::domain::group::Enclosing;
 use crate::domain::store::StoreError;
 use crate::exit::{Failure, Kind};
+use crate::policy::PolicyPlace;
 use crate::store::Location;
 
 /// What proves to a store that a process belongs to an attempt.
@@ -38,7 +39,6 @@ pub fn store(global: &Global) -> anyhow::Result<Location> {
 /// `$XDG_STATE_HOME/idem/idem.db`, or below `~/.local/state`.
 fn default_store() -> anyhow::Result<Location> {
     // Without HOME the account's folder would have to be looked up by name services: a claim must not depend on them.
-    let absolute = |name| std::env::var_os(name).map(std::path::PathBuf::from).filter(|path| path.is_absolute());
     let state = match (absolute("HOME"), absolute("XDG_STATE_HOME")) {
         (Some(_), _) => directories::ProjectDirs::from("", "", "idem")
             .and_then(|folders| folders.state_dir().map(Path::to_owned))
@@ -47,6 +47,37 @@ fn default_store() -> anyhow::Result<Location> {
         (None, None) => return Err(StoreError::NoHome.into()),
     };
     Ok(Location::default_at(state.join("idem.db")))
+}
+
+/// Returns where the policy is: `--policy`, else `IDEM_POLICY`, else the default; `None` where there is no place for one.
+pub fn policy(global: &Global) -> anyhow::Result<Option<PolicyPlace>> {
+    match &global.policy {
+        Some(given) => named_policy(given).map(Some),
+        None => Ok(default_policy().map(|path| PolicyPlace { path, named: false })),
+    }
+}
+
+/// Returns the place of a policy that somebody has named, which must be there.
+pub fn named_policy(given: &Path) -> anyhow::Result<PolicyPlace> {
+    if given.as_os_str().is_empty() {
+        return Err(Failure::new(Kind::Usage, "the policy's path is empty")
+            .hint("give --policy or IDEM_POLICY a file's path, or neither of them")
+            .into());
+    }
+    let path = std::path::absolute(given)
+        .context("the current folder can't be told, and the policy's path is relative to it")?;
+    Ok(PolicyPlace { path, named: true })
+}
+
+/// `$XDG_CONFIG_HOME/idem/policy.toml`, or below `~/.config`.
+fn default_policy() -> Option<PathBuf> {
+    let config = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
+    Some(config.join("idem/policy.toml"))
+}
+
+/// Returns a variable's value where it is an absolute path; others mean nothing, as the XDG specification has it.
+fn absolute(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// Returns the attempt whose command started this process, where it is one of this store (design §8, §9).

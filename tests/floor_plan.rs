@@ -10,12 +10,16 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("liveness", &["domain", "lock"]),
     ("store", &["domain", "lock", "store"]),
     ("process", &["domain", "process"]),
-    ("exit", &["domain"]),
+    ("policy", &["domain"]),
+    ("exit", &["domain", "policy"]),
     ("view", &["domain", "exit", "view"]),
     ("cli", &["domain", "cli"]),
     ("ui", &["cli", "view"]),
-    ("settings", &["cli", "domain", "exit", "store"]),
-    ("commands", &["cli", "commands", "domain", "exit", "liveness", "process", "settings", "store", "ui", "view"]),
+    ("settings", &["cli", "domain", "exit", "policy", "store"]),
+    (
+        "commands",
+        &["cli", "commands", "domain", "exit", "liveness", "policy", "process", "settings", "store", "ui", "view"],
+    ),
 ];
 
 #[test]

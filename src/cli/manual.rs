@@ -178,6 +178,25 @@ pub const PAGES: &[Page] = &[
         statuses: OTHERS,
     },
     Page {
+        verb: "policy",
+        description: &[
+            "The policy is a TOML file in which an operator writes down what is known of each tool: its effect, its exit codes, \
+             its probe, its time limits. A call's own options add to it and can't weaken it.",
+            "idem policy check [PATH] says all that is wrong with a file, each with its line. idem policy show TOOL says what \
+             applies to a tool, and from which line.",
+        ],
+        examples: &[
+            ("idem policy check", "Check the policy that a run would use"),
+            ("idem policy show mail.send", "See what applies to a tool"),
+        ],
+        statuses: &[
+            ("0", "done"),
+            ("1", "something is wrong with the policy"),
+            ("2", "wrong usage"),
+            ("125", "the policy can't be read"),
+        ],
+    },
+    Page {
         verb: "emit",
         description: &["It works inside a command that idem run started."],
         examples: &[("idem emit core '{\"version\":\"1.4.0\"}'", "Name something that was made, with its value")],

@@ -4,6 +4,7 @@
 
 mod hands;
 pub mod manual;
+mod policy;
 mod quick;
 mod run;
 mod shells;
@@ -16,6 +17,7 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use hands::{
     ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Told, Verdict, Which,
 };
+pub use policy::{PolicyArgs, PolicyCheckArgs, PolicyShowArgs, PolicyVerb};
 pub use run::{Identity, KeyArgs, RunArgs, Stdin};
 pub use shells::{CompleteValuesArgs, CompletionsArgs, Shell, Values};
 
@@ -50,6 +52,16 @@ pub struct Global {
         help_heading = "Global"
     )]
     pub store: Option<PathBuf>,
+    /// What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]
+    #[arg(
+        long,
+        global = true,
+        env = "IDEM_POLICY",
+        hide_env_values = true,
+        value_name = "PATH",
+        help_heading = "Global"
+    )]
+    pub policy: Option<PathBuf>,
     /// When to colour idem's own output
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN", help_heading = "Global")]
     pub color: Color,
@@ -106,6 +118,9 @@ pub enum Verb {
     /// What the completions ask for at each press of the key: values that the store has
     #[command(hide = true)]
     CompleteValues(CompleteValuesArgs),
+    /// Look at the operator's policy: what is wrong with it, what applies to a tool
+    #[command(after_help = manual::after_help("policy"))]
+    Policy(PolicyArgs),
 }
 
 /// A parsed command line.

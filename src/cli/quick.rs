@@ -13,7 +13,7 @@ use super::{Color, Global, Identity, KeyArgs, Parsed, RunArgs, Stdin, Verb};
 
 /// Parses `idem run …` or `idem key …` in their plain spelling; `None`: leave it to clap.
 pub(super) fn parse(args: &[OsString]) -> Option<Parsed> {
-    let mut global = Global { store: None, color: Color::Auto };
+    let mut global = Global { store: None, policy: None, color: Color::Auto };
     let mut rest = args.get(2..)?.iter();
     let verb = match args[1].to_str()? {
         "run" => {
@@ -46,20 +46,19 @@ pub(super) fn parse(args: &[OsString]) -> Option<Parsed> {
         _ => return None,
     };
     global.store = global.store.or_else(|| from_env("IDEM_STORE").map(PathBuf::from));
+    global.policy = global.policy.or_else(|| from_env("IDEM_POLICY").map(PathBuf::from));
     // clap words the refusal of an empty path.
-    if global.store.as_ref().is_some_and(|store| store.as_os_str().is_empty()) {
+    if [&global.store, &global.policy].into_iter().flatten().any(|path| path.as_os_str().is_empty()) {
         return None;
     }
     Some(Parsed { global, verb })
 }
 
-/// Tells whether options exclude each other or lack one that they need.
+/// Tells whether options exclude each other.
 fn conflict(run: &RunArgs) -> bool {
-    (run.external && (run.keep_failure || run.rerun_if_interrupted))
+    (run.external && (run.local || run.keep_failure || run.rerun_if_interrupted))
         || (run.wait.is_some() && run.no_wait)
         || (run.max_output.is_some() && run.no_record_output)
-        || (run.kill_after.is_some() && run.timeout.is_none())
-        || ((run.probe_delay.is_some() || run.probe_timeout.is_some()) && run.probe.is_none())
 }
 
 type Rest<'a> = std::slice::Iter<'a, OsString>;
@@ -67,6 +66,7 @@ type Rest<'a> = std::slice::Iter<'a, OsString>;
 fn read_run(name: &str, rest: &mut Rest<'_>, run: &mut RunArgs, global: &mut Global) -> Option<()> {
     match name {
         "--external" => flag(&mut run.external),
+        "--local" => flag(&mut run.local),
         "--landed-exit" => set(&mut run.landed_exit, text(rest)?.parse().ok()?),
         "--not-landed-exit" => set(&mut run.not_landed_exit, text(rest)?.parse().ok()?),
         "--keep-failure" => flag(&mut run.keep_failure),
@@ -114,6 +114,7 @@ fn read_common(name: &str, rest: &mut Rest<'_>, identity: &mut Identity, global:
         "--bind-cwd" => flag(&mut identity.bind_cwd),
         "--ignore-param" => push(&mut identity.ignore_param, text(rest)?.parse().ok()?),
         "--store" => set(&mut global.store, PathBuf::from(filled(rest)?)),
+        "--policy" => set(&mut global.policy, PathBuf::from(filled(rest)?)),
         _ => None,
     }
 }
@@ -183,10 +184,7 @@ mod tests {
     fn sample(option: &str) -> &'static str {
         match option {
             "landed-exit" | "not-landed-exit" => "6,10-19",
-            "wait" | "timeout" | "resend-within" | "ttl" => "90s",
-            "probe-delay" | "probe-timeout" => "90s --probe x",
-            // It needs another one.
-            "kill-after" => "90s --timeout 1s",
+            "wait" | "timeout" | "kill-after" | "resend-within" | "ttl" | "probe-delay" | "probe-timeout" => "90s",
             "occurrence" => "2",
             "stdin" => "null",
             "max-output" => "7MiB",
@@ -229,6 +227,7 @@ mod tests {
             "idem run --who=a -- x",
             "idem run --who -- x",
             "idem run --external --keep-failure -- x",
+            "idem run --external --local -- x",
             "idem run --wait 5s --no-wait -- x",
             "idem run --wait soon -- x",
             "idem run --tool a --tool b -- x",
@@ -247,7 +246,7 @@ mod tests {
         fn whatever_is_read_is_read_as_by_clap(
             verb in prop::sample::select(vec!["run", "key"]),
             line in prop::collection::vec(prop::sample::select(vec![
-                "--who", "--conv", "--tool", "--params", "--occurrence", "--store", "--external", "--landed-exit",
+                "--who", "--conv", "--tool", "--params", "--occurrence", "--store", "--policy", "--external", "--local", "--landed-exit",
                 "--not-landed-exit", "--keep-failure", "--rerun-if-interrupted", "--wait", "--no-wait", "--json",
                 "--status-file", "--timeout", "--kill-after", "--stdin", "null", "inherit", "--max-output", "--redact",
                 "--no-record-output", "--subst", "--bind-file", "--bind-env", "--bind-stdin", "--ignore-param", "/a", "--quiet", "--allow-command-change", "--explain",

@@ -67,7 +67,7 @@ pub struct KeyArgs {
 }
 
 /// Arguments of `idem run`.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct RunArgs {
     /// What makes two calls the same write.
     #[command(flatten)]
@@ -76,6 +76,9 @@ pub struct RunArgs {
     /// The write goes to a target of its own: a failure may come after it landed, and is held
     #[arg(long, help_heading = "Effect")]
     pub external: bool,
+    /// A failure means that nothing was written [default, unless the policy says external]
+    #[arg(long, conflicts_with = "external", help_heading = "Effect")]
+    pub local: bool,
     /// Exit codes that mean: it landed, such as 3 or 6,7,10-19
     #[arg(long, value_name = "CODES", help_heading = "Effect")]
     pub landed_exit: Option<ExitCodes>,
@@ -94,22 +97,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "COMMAND", help_heading = "Unknown outcomes")]
     pub probe: Option<OsString>,
     /// Ask this long after the attempt's end, for targets that read behind their writes [default: at once]
-    #[arg(
-        long,
-        value_name = "DURATION",
-        value_parser = duration,
-        requires = "probe",
-        help_heading = "Unknown outcomes"
-    )]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Unknown outcomes")]
     pub probe_delay: Option<Duration>,
     /// How long the probe may take; then the outcome stays unknown [default: 30s]
-    #[arg(
-        long,
-        value_name = "DURATION",
-        value_parser = duration,
-        requires = "probe",
-        help_heading = "Unknown outcomes"
-    )]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Unknown outcomes")]
     pub probe_timeout: Option<Duration>,
     /// The target dedupes on the key for this long: until then an unknown outcome may be sent again
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Unknown outcomes")]
@@ -125,7 +116,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Command")]
     pub timeout: Option<Duration>,
     /// How long after SIGTERM comes SIGKILL [default: 10s]
-    #[arg(long, value_name = "DURATION", value_parser = duration, requires = "timeout", help_heading = "Command")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Command")]
     pub kill_after: Option<Duration>,
     /// The command's standard input
     #[arg(long, value_name = "FROM", value_enum, default_value_t = Stdin::Inherit, help_heading = "Command")]

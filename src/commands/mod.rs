@@ -12,6 +12,8 @@ mod group;
 mod key;
 mod list;
 mod mark;
+mod policed;
+mod policy;
 mod reconcile;
 mod resolve;
 mod run;
@@ -32,7 +34,7 @@ pub fn dispatch(parsed: Parsed) -> u8 {
     let result = match parsed.verb {
         // It answers its own errors: an envelope may be wanted on stdout and in a file.
         Verb::Run(args) => return run::run(&global, &args),
-        Verb::Key(args) => key::key(&args),
+        Verb::Key(args) => key::key(&global, &args),
         Verb::List(args) => list::list(&global, &args),
         Verb::Show(args) => show::show(&global, &args),
         Verb::Clear(args) => clear::clear(&global, &args),
@@ -42,6 +44,7 @@ pub fn dispatch(parsed: Parsed) -> u8 {
         Verb::Emit(args) => emit::emit(&global, &args),
         Verb::Completions(args) => completions::completions(&args),
         Verb::CompleteValues(args) => completions::values(&global, &args),
+        Verb::Policy(args) => policy::policy(&global, &args),
     };
     result.unwrap_or_else(|error| {
         let failure = Failure::from_error(error);

@@ -17,6 +17,16 @@ impl ExitCodes {
         (0..=255).find(|&code| self.contains(code) && other.contains(code))
     }
 
+    /// Returns a code that the other list doesn't have.
+    pub fn beyond(&self, other: &ExitCodes) -> Option<i32> {
+        (0..=255).find(|&code| self.contains(code) && !other.contains(code))
+    }
+
+    /// Tells whether the list has no code at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds the codes of another list.
     pub fn extend(&mut self, other: &ExitCodes) {
         self.0.extend_from_slice(&other.0);
@@ -75,5 +85,7 @@ mod tests {
         let c: ExitCodes = "6".parse().expect("valid");
         assert_eq!(a.common(&b), Some(5));
         assert_eq!(a.common(&c), None);
+        assert_eq!(b.beyond(&a), Some(6));
+        assert_eq!(c.beyond(&b), None);
     }
 }

@@ -12,6 +12,7 @@ pub mod group;
 pub mod key;
 pub mod moment;
 pub mod pointer;
+pub mod policy;
 pub mod probe;
 pub mod size;
 pub mod store;

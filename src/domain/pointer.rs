@@ -24,6 +24,12 @@ impl std::fmt::Display for NotAMember {
 
 impl std::error::Error for NotAMember {}
 
+impl std::fmt::Display for Pointer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl FromStr for Pointer {
     type Err = String;
 
@@ -66,6 +72,22 @@ impl Pointer {
             members[index].1 = Json::String(Cow::Borrowed(text));
         }
         Ok(())
+    }
+
+    /// Tells whether the pointer names anything that is there: a member, an element, null too.
+    pub fn is_in(&self, mut json: &Json<'_>) -> bool {
+        for token in &self.tokens {
+            let next = match json {
+                Json::Object(members) => members.iter().find(|(name, _)| name == token).map(|(_, value)| value),
+                Json::Array(elements) => index(token).and_then(|index| elements.get(index)),
+                _ => None,
+            };
+            match next {
+                Some(next) => json = next,
+                None => return false,
+            }
+        }
+        true
     }
 
     fn find<'a, 'b>(&self, mut json: &'a mut Json<'b>) -> Result<Option<(&'a mut Members<'b>, usize)>, NotAMember> {
@@ -143,6 +165,16 @@ mod tests {
     fn refuses_what_is_no_pointer() {
         for bad in ["", "a", "#/a", "/a~", "/a~2"] {
             assert!(bad.parse::<Pointer>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tells_what_is_there() {
+        let json = Json::parse(br#"{"to":[{"a/b":null}],"n":7}"#).expect("JSON");
+        for (at, there) in
+            [("/to", true), ("/to/0/a~1b", true), ("/to/1", false), ("/n", true), ("/n/x", false), ("/", false)]
+        {
+            assert_eq!(pointer(at).is_in(&json), there, "{at}");
         }
     }
 

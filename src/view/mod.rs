@@ -4,6 +4,7 @@ pub mod envelope;
 pub mod escape;
 pub mod group;
 pub mod history;
+pub mod policy;
 pub mod story;
 pub mod table;
 pub mod words;

@@ -286,7 +286,10 @@ pub fn stopped_while_asking(claim: &Claim, signal: i32) -> Words {
 
 /// The words of 120.
 pub fn busy(claim: &Claim, waited: bool) -> Words {
-    let waited = if waited { "still running after the wait" } else { "running" };
+    let (waited, longer) = match waited {
+        true => ("still running after the wait", "with a longer --wait"),
+        false => ("running", "without --no-wait"),
+    };
     Words {
         message: format!(
             "claim {} is {waited}: its owner is {} since {}; nothing was run for this arrival",
@@ -294,7 +297,7 @@ pub fn busy(claim: &Claim, waited: bool) -> Words {
             escape(&claim.owner.actor),
             claim.created_at
         ),
-        hint: Some("call again after it has ended, or without --no-wait to get its result".to_owned()),
+        hint: Some(format!("call again after it has ended, or {longer}, to get its result")),
     }
 }
 
@@ -326,14 +329,17 @@ pub fn inside_itself(claim: &Claim) -> Words {
 
 /// The words of a command that did not start. `freed`: whether the claim could be released.
 pub fn not_started(id: i64, program: &str, error: &str) -> Words {
-    Words { message: format!("{} {error}; nothing was run and claim {id} is released", escape(program)), hint: None }
+    Words {
+        message: format!("{} {error}; nothing was run and claim {id} is released", escape(program)),
+        hint: Some("call again once the command can be started".to_owned()),
+    }
 }
 
 /// The words of a run that a signal stopped before its command started.
 pub fn stopped_before_start(id: i64, signal: i32) -> Words {
     Words {
         message: format!("{} came before the command: nothing was run and claim {id} is released", signal_name(signal)),
-        hint: None,
+        hint: Some("call again to run it".to_owned()),
     }
 }
 
@@ -380,7 +386,7 @@ pub fn what_then(claim: &Claim, unknown: &Unknown) -> String {
 
 /// The two ways out of a held claim.
 pub fn how_to_resolve(id: i64) -> String {
-    format!("do not retry; {}", ask_then_say(id))
+    format!("do not retry; a person has to resolve claim {id}: {}", ask_then_say(id))
 }
 
 fn ask_then_say(id: i64) -> String {

@@ -16,6 +16,7 @@ mod files;
 mod gate;
 mod members;
 mod registry;
+mod schema;
 mod store;
 mod target;
 
@@ -26,6 +27,7 @@ pub(crate) use files::{copy_of_idem, mode_of, set_mode};
 pub(crate) use gate::Gate;
 pub(crate) use members::outline;
 pub(crate) use registry::Registry;
+pub(crate) use schema::{envelope_schema, fits_schema, objections};
 pub(crate) use target::{Fault, Random, Target, new_seed};
 
 /// Shell words that kill the idem whose command this is with signal 9, and nobody else.
@@ -80,6 +82,20 @@ impl TestEnv {
         PathBuf::from(name)
     }
 
+    /// Where the policy is when no other was named.
+    pub(crate) fn policy(&self) -> PathBuf {
+        self.home().join(".config/idem/policy.toml")
+    }
+
+    /// Writes that policy, for its owner alone to change.
+    pub(crate) fn write_policy(&self, text: &str) -> PathBuf {
+        let path = self.policy();
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the folder of the policy");
+        fs::write(&path, text).expect("the policy");
+        set_mode(&path, 0o644);
+        path
+    }
+
     /// `idem run` for one tool, with the identity that all calls of the tests have unless they say otherwise.
     pub(crate) fn run(&self, tool: &str) -> Call<'_> {
         Call::new(self, ["run", "--who", "agent", "--conv", "c1", "--tool", tool])
@@ -102,6 +118,16 @@ impl TestEnv {
     /// The text of a file in the work folder, empty when it isn't there.
     pub(crate) fn text_of(&self, name: &str) -> String {
         fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    /// The envelope in a status file, as the published schema says.
+    #[track_caller]
+    pub(crate) fn status_file(&self, name: &str) -> Value {
+        let text = self.text_of(name);
+        assert_eq!(text.lines().count(), 1, "one line: {text:?}");
+        let envelope = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}"));
+        fits_schema(&envelope);
+        envelope
     }
 
     /// Whether a file is in the work folder.

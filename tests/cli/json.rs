@@ -182,9 +182,7 @@ fn a_status_file_has_the_envelope_while_stdout_stays_the_commands() {
     let call = || env.run("t").args(["--status-file", "status"]).script("echo out");
     for idempotent in [false, true] {
         call().answer().exits(0).prints("out\n");
-        let text = env.text_of("status");
-        assert_eq!(text.lines().count(), 1, "one line: {text:?}");
-        let envelope: Value = serde_json::from_str(&text).expect("an envelope");
+        let envelope = env.status_file("status");
         is_whole(&envelope);
         has(&envelope, &json!({"id": 1, "idempotent": idempotent, "state": "completed", "stdout": "out\n"}));
     }
@@ -196,7 +194,7 @@ fn a_status_file_tells_of_errors_too_and_replaces_what_an_earlier_call_left() {
     env.write("status", "left over from before, and longer than any envelope could be: ".repeat(100));
     let call = env.run("t").params("{").args(["--status-file", "status"]);
     call.script("true").answer().refuses();
-    let envelope: Value = serde_json::from_str(&env.text_of("status")).expect("an envelope");
+    let envelope = env.status_file("status");
     assert!(envelope["error"]["kind"].is_string(), "{envelope}");
 }
 

@@ -215,7 +215,7 @@ fn quiet_silences_what_is_missing_and_the_envelope_still_says_it() {
     for (prints, idempotent) in [("12345", false), ("12", true)] {
         let answer = env.run("t").args(options).script("printf 12345").answer();
         answer.exits(0).prints(prints).says_exactly("");
-        let envelope: serde_json::Value = serde_json::from_str(&env.text_of("status")).expect("an envelope");
+        let envelope = env.status_file("status");
         assert_eq!((&envelope["truncated"], &envelope["idempotent"]), (&true.into(), &idempotent.into()), "{envelope}");
     }
 }

@@ -6,7 +6,7 @@ use super::Arrival;
 use crate::domain::claim::{Claim, Stream};
 use crate::domain::event::EventKind;
 use crate::domain::store::Which;
-use crate::exit::{self, Kind};
+use crate::exit::{self, NoResult};
 use crate::process::Outlet;
 use crate::view::envelope::{Envelope, ErrorFields, Output};
 use crate::view::words::{self, Words};
@@ -42,16 +42,16 @@ impl Answer {
 
     /// Answers an owner whose command ran and whose end is recorded.
     pub(super) fn ran(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
-        Answer::of(code, claim, words, output.or(Some(Output::default())), tone)
+        Answer::of(code, claim, words, output.or(Some(Output::default())), tone).with_advice()
     }
 
     /// Answers an owner whose command never started.
     pub(super) fn not_started(code: u8, claim: &Claim, words: Words) -> Answer {
         let kind = match code {
-            exit::NOT_FOUND => "command-not-found",
-            exit::NOT_EXECUTABLE => "command-not-executable",
-            exit::OWN => Kind::System.as_str(),
-            _ => "interrupted",
+            exit::NOT_FOUND => NoResult::CommandNotFound,
+            exit::NOT_EXECUTABLE => NoResult::CommandNotExecutable,
+            exit::OWN => NoResult::System,
+            _ => NoResult::Interrupted,
         };
         Answer::of(code, claim, words, Some(Output::default()), Tone::Error).with_error(kind)
     }
@@ -71,7 +71,7 @@ impl Answer {
                 tone: Tone::Error,
             },
         };
-        answer.with_error("unrecorded")
+        answer.with_error(NoResult::Unrecorded)
     }
 
     /// Replays a claim: its note, then its output in order to the streams that it came from.
@@ -97,7 +97,7 @@ impl Answer {
             }
         }
         let code = claim.exit_status().and_then(|status| u8::try_from(status).ok()).unwrap_or(exit::OWN);
-        let mut answer = Answer::of(code, claim, words, output, Tone::Said);
+        let mut answer = Answer::of(code, claim, words, output, Tone::Said).with_advice();
         answer.envelope.idempotent = true;
         Ok(answer)
     }
@@ -105,7 +105,7 @@ impl Answer {
     /// Answers 121.
     pub(super) fn held(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
         let words = words::held(claim, &arrival.unknown(claim));
-        Answer::turned_away(arrival, claim, EventKind::Held, exit::HELD, words)
+        Answer::turned_away(arrival, claim, (EventKind::Held, NoResult::Held), exit::HELD, words)
     }
 
     /// Answers an arrival that was told to end while it asked the target.
@@ -113,12 +113,13 @@ impl Answer {
         let code = u8::try_from(128 + signal).unwrap_or(exit::OWN);
         let output = arrival.recorded_output(claim);
         let words = words::stopped_while_asking(claim, signal);
-        Answer::of(code, claim, words, output, Tone::Error).with_error("interrupted")
+        Answer::of(code, claim, words, output, Tone::Error).with_error(NoResult::Interrupted)
     }
 
     /// Answers 120.
     pub(super) fn busy(arrival: &mut Arrival<'_>, claim: &Claim, waited: bool) -> Answer {
-        Answer::turned_away(arrival, claim, EventKind::Busy, exit::BUSY, words::busy(claim, waited))
+        let words = words::busy(claim, waited);
+        Answer::turned_away(arrival, claim, (EventKind::Busy, NoResult::Busy), exit::BUSY, words)
     }
 
     /// Answers 122.
@@ -126,28 +127,43 @@ impl Answer {
         // Nothing of another command's result is given back.
         arrival.wants_group = false;
         arrival.log(claim, EventKind::Mismatch);
-        Answer::of(exit::MISMATCH, claim, words::mismatch(claim), None, Tone::Error)
-            .with_error(EventKind::Mismatch.as_str())
+        let words = words::mismatch(claim);
+        Answer::of(exit::MISMATCH, claim, words, None, Tone::Error).with_error(NoResult::Mismatch)
     }
 
     /// Answers a call that is inside itself.
     pub(super) fn inside_itself(arrival: &mut Arrival<'_>, claim: &Claim) -> Answer {
-        Answer::turned_away(arrival, claim, EventKind::InsideItself, exit::OWN, words::inside_itself(claim))
+        let words = words::inside_itself(claim);
+        Answer::turned_away(arrival, claim, (EventKind::InsideItself, NoResult::InsideItself), exit::OWN, words)
     }
 
-    fn turned_away(arrival: &mut Arrival<'_>, claim: &Claim, kind: EventKind, code: u8, words: Words) -> Answer {
-        arrival.log(claim, kind);
+    fn turned_away(
+        arrival: &mut Arrival<'_>,
+        claim: &Claim,
+        (event, kind): (EventKind, NoResult),
+        code: u8,
+        words: Words,
+    ) -> Answer {
+        arrival.log(claim, event);
         let output = arrival.recorded_output(claim);
-        Answer::of(code, claim, words, output, Tone::Error).with_error(kind.as_str())
+        Answer::of(code, claim, words, output, Tone::Error).with_error(kind)
     }
 
     fn of(code: u8, claim: &Claim, words: Words, output: Option<Output>, tone: Tone) -> Answer {
         Answer { code, envelope: Envelope::of_claim(claim, words.message.clone(), output), words, tone }
     }
 
-    fn with_error(mut self, kind: &'static str) -> Answer {
-        self.envelope.error =
-            Some(ErrorFields { kind, message: self.words.message.clone(), hint: self.words.hint.clone() });
+    /// Puts what to do next into the envelope's message, where there is no error that has it as its hint.
+    fn with_advice(mut self) -> Answer {
+        if let Some(hint) = &self.words.hint {
+            self.envelope.message = format!("{}; {hint}", self.words.message);
+        }
+        self
+    }
+
+    fn with_error(mut self, kind: NoResult) -> Answer {
+        let Words { message, hint } = self.words.clone();
+        self.envelope.error = Some(ErrorFields { kind: kind.as_str(), message, hint });
         self
     }
 }

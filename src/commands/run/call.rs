@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use super::spool;
 use crate::cli::{Identity, Stdin};
+use crate::commands::policed::Policed;
 use crate::domain::canonical::Json;
 use crate::domain::key::{self, Bound, Key};
 use crate::domain::pointer::Pointer;
@@ -43,7 +44,12 @@ pub(in crate::commands) struct Call {
 
 impl Call {
     /// Reads and checks everything that identifies the call. Reads standard input and files where the arguments say so.
-    pub(in crate::commands) fn read(identity: &Identity, redact: &[Pointer], stdin: Stdin) -> anyhow::Result<Call> {
+    pub(in crate::commands) fn read(
+        identity: &Identity,
+        redact: &[Pointer],
+        stdin: Stdin,
+        policed: Option<&Policed>,
+    ) -> anyhow::Result<Call> {
         let who = name("who", identity.who.as_ref(), Some("IDEM_WHO"))?;
         let conv = name("conv", identity.conv.as_ref(), Some("IDEM_CONV"))?;
         let tool = name("tool", identity.tool.as_ref(), None)?;
@@ -52,6 +58,7 @@ impl Call {
         let raw = raw_json("params", &identity.params)?;
         // Parsed and checked in full before anything is left out of it.
         let mut json = Json::parse(&raw)?;
+        policed.map_or(Ok(()), |policed| policed.check_params(&json))?;
         let params = recorded(&json, redact)?;
         for pointer in &identity.ignore_param {
             pointer.remove(&mut json).map_err(|error| Failure::new(Kind::Usage, format!("--ignore-param {error}")))?;

@@ -14,8 +14,10 @@ mod spool;
 mod status_file;
 mod subst;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -23,6 +25,7 @@ use anyhow::Context;
 use self::answer::{Answer, Tone};
 use self::call::Call;
 use super::group;
+use super::policed::Policed;
 use super::settle::lock_failed;
 use crate::cli::{Global, RunArgs};
 use crate::domain::arrival::Terms;
@@ -85,10 +88,16 @@ fn failed(args: &RunArgs, error: anyhow::Error) -> Answer {
 fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<File>) -> anyhow::Result<Answer> {
     // Opened first: an answer that can't be given back would be a lost result, and errors are answers too.
     *status_file = args.status_file.as_deref().map(status_file::open).transpose()?;
+    let policed = Policed::of(global, args.identity.tool.as_deref())?;
+    let args = &match &policed {
+        Some(policed) => Cow::Owned(policed.run(args)?),
+        None => Cow::Borrowed(args),
+    };
     options::check_codes(args)?;
     options::check_durations(args)?;
+    options::check_needs(args)?;
     let means = options::means(args)?;
-    let call = Call::read(&args.identity, &args.redact, args.stdin)?;
+    let call = Call::read(&args.identity, &args.redact, args.stdin, policed.as_ref())?;
     let location = settings::store(global)?;
     if let Err(error) = status_file::check(status_file.as_ref(), &location) {
         // Not even this answer goes there.
@@ -102,6 +111,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         terms: options::terms(args),
         wants_output: args.json || status_file.is_some(),
         wants_group: true,
+        policy: policed.as_ref().and_then(Policed::named_path),
         enclosing: settings::enclosing(&location),
         actor: settings::actor(),
         until: args.wait.and_then(|wait| Instant::now().checked_add(wait)),
@@ -160,6 +170,8 @@ pub(super) struct Arrival<'a> {
     wants_output: bool,
     /// Whether an envelope has the members of the claim's group.
     wants_group: bool,
+    /// The policy, where it was named.
+    policy: Option<&'a Path>,
     /// The newest row that this arrival has looked at, or that was there when it first found nobody holding the key: of
     /// an attempt that began later it is told, even where that has ended since.
     seen: Option<ClaimId>,

@@ -44,6 +44,21 @@ pub(super) fn check_durations(args: &RunArgs) -> anyhow::Result<()> {
     }
 }
 
+/// Fails for an option that says something of another one that isn't there, neither on the command line nor in the policy.
+pub(super) fn check_needs(args: &RunArgs) -> anyhow::Result<()> {
+    let lacking = [
+        (args.probe_delay.is_some() && args.probe.is_none(), "--probe-delay", "--probe"),
+        (args.probe_timeout.is_some() && args.probe.is_none(), "--probe-timeout", "--probe"),
+        (args.kill_after.is_some() && args.timeout.is_none(), "--kill-after", "--timeout"),
+    ];
+    match lacking.iter().find(|(lacks, ..)| *lacks) {
+        None => Ok(()),
+        Some((_, option, other)) => Err(Failure::new(Kind::Usage, format!("{option} says nothing without {other}"))
+            .hint(format!("give {other} too, or leave {option} out"))
+            .into()),
+    }
+}
+
 /// Returns what the caller gave along to make an unknown outcome known, or a known one expire.
 pub(super) fn means(args: &RunArgs) -> anyhow::Result<Means> {
     let probe = args.probe.as_ref().map(|command| {

@@ -315,7 +315,10 @@ fn program(arrival: &mut Arrival<'_>, owned: &Owned) -> Program {
         tool: &call.tool,
         token: owned.lock.place().token(),
     };
-    Program { args, env: attempt.environment(&arrival.location), stdin, folder: None, own_group: false }
+    let mut env = attempt.environment(&arrival.location);
+    // Absolute, since the command may change its folder; what was named for a call holds for its steps.
+    env.extend(arrival.policy.map(|path| ("IDEM_POLICY", path.into())));
+    Program { args, env, stdin, folder: None, own_group: false }
 }
 
 /// The command's standard input: what was bound, nothing where idem read it for the params, or idem's own.

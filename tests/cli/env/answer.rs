@@ -5,6 +5,8 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
+use super::schema::fits_schema;
+
 /// The end of one process: its status and all that it wrote.
 pub(crate) struct Answer {
     status: ExitStatus,
@@ -107,7 +109,7 @@ impl Answer {
         self
     }
 
-    /// The envelope: stdout has to be one line of JSON.
+    /// The envelope: stdout has to be one line of JSON, as the published schema says.
     #[track_caller]
     pub(crate) fn envelope(&self) -> Value {
         let envelopes = self.envelopes();
@@ -115,9 +117,17 @@ impl Answer {
         envelopes.into_iter().next().expect("one envelope")
     }
 
-    /// One envelope for each line of stdout.
+    /// One envelope for each line of stdout, as the published schema says.
     #[track_caller]
     pub(crate) fn envelopes(&self) -> Vec<Value> {
+        let envelopes = self.json_lines();
+        envelopes.iter().for_each(fits_schema);
+        envelopes
+    }
+
+    /// A value for each line of stdout, whatever JSON it is.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
         let text = self.text();
         assert!(text.is_empty() || text.ends_with('\n'), "the last line has no end\n{self}");
         let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in {line:?}\n{self}"));
