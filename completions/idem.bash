@@ -19,6 +19,9 @@ _idem() {
             idem,clear)
                 cmd="idem__subcmd__clear"
                 ;;
+            idem,doctor)
+                cmd="idem__subcmd__doctor"
+                ;;
             idem,emit)
                 cmd="idem__subcmd__emit"
                 ;;
@@ -30,6 +33,9 @@ _idem() {
                 ;;
             idem,mark)
                 cmd="idem__subcmd__mark"
+                ;;
+            idem,prune)
+                cmd="idem__subcmd__prune"
                 ;;
             idem,reconcile)
                 cmd="idem__subcmd__reconcile"
@@ -43,6 +49,9 @@ _idem() {
             idem,show)
                 cmd="idem__subcmd__show"
                 ;;
+            idem,stats)
+                cmd="idem__subcmd__stats"
+                ;;
             *)
                 ;;
         esac
@@ -50,7 +59,7 @@ _idem() {
 
     case "${cmd}" in
         idem)
-            opts="-h -V --store --color --help --version run key list show clear resolve reconcile mark emit"
+            opts="-h -V --store --color --help --version run key list show clear resolve reconcile prune stats doctor mark emit"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -96,6 +105,32 @@ _idem() {
                     ;;
                 --note)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__doctor)
+            opts="-h --integrity --json --store --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --integrity)
+                    COMPREPLY=($(compgen -W "full quick none" -- "${cur}"))
                     return 0
                     ;;
                 --store)
@@ -242,6 +277,44 @@ _idem() {
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__prune)
+            opts="-h --older-than --who --conv --tool --dry-run --yes --json --store --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --older-than)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --who)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tool)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -450,6 +523,44 @@ _idem() {
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__stats)
+            opts="-h --since --who --conv --tool --json --store --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --who)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --conv)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tool)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

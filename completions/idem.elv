@@ -31,6 +31,9 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand clear 'Free a key: the next arrival runs the command'
             cand resolve 'Say what became of a held claim'
             cand reconcile 'Ask the targets of held claims, by their probes, what became of them'
+            cand prune 'Forget old claims and history: completed ones run again when they come'
+            cand stats 'Count runs, and the arrivals that were kept from running'
+            cand doctor 'See whether the store is well, and say what to do where it isn''t'
             cand mark 'Inside a command: say what is known of its write'
             cand emit 'Inside a command: name something that it made, for the group that a replay gives back'
         }
@@ -150,6 +153,38 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --color 'When to colour idem''s own output'
             cand --all 'Every claim whose outcome is unknown'
             cand --json 'One JSON object a line'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;prune'= {
+            cand --older-than 'Only claims that ended longer ago than this, such as 30d'
+            cand --who 'Only claims of this who'
+            cand --conv 'Only claims of this conversation'
+            cand --tool 'Only claims of this tool'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --dry-run 'Say what would go, and change nothing'
+            cand --yes 'Don''t ask'
+            cand --json 'One line of JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;stats'= {
+            cand --since 'Only what happened since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)'
+            cand --who 'Only claims of this who'
+            cand --conv 'Only claims of this conversation'
+            cand --tool 'Only claims of this tool'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --json 'One line of JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'idem;doctor'= {
+            cand --integrity 'How much of the store''s file is read to see whether it is whole [default: all of it up to 64 MiB, else quick]'
+            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --color 'When to colour idem''s own output'
+            cand --json 'One line of JSON'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }

@@ -70,6 +70,11 @@ impl Progress {
         Progress { bar: style.map_or(bar.clone(), |style| bar.with_style(style)) }
     }
 
+    /// Takes so many steps as done.
+    pub fn reach(&self, steps: u64) {
+        self.bar.set_position(steps);
+    }
+
     /// Says what the present step is about.
     pub fn at(&self, what: &str) {
         self.bar.set_message(escape(what).into_owned());

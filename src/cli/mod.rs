@@ -2,6 +2,7 @@
 //!
 //! These definitions are the one source of `--help`, the man pages and the completions.
 
+mod care;
 mod hands;
 mod quick;
 mod run;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
+pub use care::{DoctorArgs, Integrity, PruneArgs, StatsArgs};
 pub use hands::{
     ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Verdict, Which,
 };
@@ -75,6 +77,12 @@ pub enum Verb {
     Resolve(ResolveArgs),
     /// Ask the targets of held claims, by their probes, what became of them
     Reconcile(ReconcileArgs),
+    /// Forget old claims and history: completed ones run again when they come
+    Prune(PruneArgs),
+    /// Count runs, and the arrivals that were kept from running
+    Stats(StatsArgs),
+    /// See whether the store is well, and say what to do where it isn't
+    Doctor(DoctorArgs),
     /// Inside a command: say what is known of its write
     Mark(MarkArgs),
     /// Inside a command: name something that it made, for the group that a replay gives back

@@ -3,6 +3,7 @@
 
 mod asking;
 mod clear;
+mod doctor;
 mod emit;
 mod environment;
 mod finding;
@@ -10,11 +11,13 @@ mod group;
 mod key;
 mod list;
 mod mark;
+mod prune;
 mod reconcile;
 mod resolve;
 mod run;
 mod settle;
 mod show;
+mod stats;
 
 use std::ffi::OsString;
 
@@ -36,6 +39,9 @@ pub fn dispatch(parsed: Parsed) -> u8 {
         Verb::Clear(args) => clear::clear(&global, &args),
         Verb::Resolve(args) => resolve::resolve(&global, &args),
         Verb::Reconcile(args) => reconcile::reconcile(&global, &args),
+        Verb::Prune(args) => prune::prune(&global, &args),
+        Verb::Stats(args) => stats::stats(&global, &args),
+        Verb::Doctor(args) => doctor::doctor(&global, &args),
         Verb::Mark(args) => mark::mark(&global, &args),
         Verb::Emit(args) => emit::emit(&global, &args),
     };
