@@ -35,6 +35,9 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('clear', 'clear', [CompletionResultType]::ParameterValue, 'Free a key: the next arrival runs the command')
             [CompletionResult]::new('resolve', 'resolve', [CompletionResultType]::ParameterValue, 'Say what became of held claims')
             [CompletionResult]::new('reconcile', 'reconcile', [CompletionResultType]::ParameterValue, 'Ask the targets of held claims, by their probes, what became of them')
+            [CompletionResult]::new('prune', 'prune', [CompletionResultType]::ParameterValue, 'Forget old claims and history: completed ones run again when they come')
+            [CompletionResult]::new('stats', 'stats', [CompletionResultType]::ParameterValue, 'Count runs, and the arrivals that were kept from running')
+            [CompletionResult]::new('doctor', 'doctor', [CompletionResultType]::ParameterValue, 'See whether the store is well, and say what to do where it isn''t')
             [CompletionResult]::new('mark', 'mark', [CompletionResultType]::ParameterValue, 'Inside a command: say what is known of its write')
             [CompletionResult]::new('emit', 'emit', [CompletionResultType]::ParameterValue, 'Inside a command: name something that it made, for the group that a replay gives back')
             [CompletionResult]::new('completions', 'completions', [CompletionResultType]::ParameterValue, 'Print the completions of a shell')
@@ -177,6 +180,44 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Every claim whose outcome is unknown')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One JSON object a line')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;prune' {
+            [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'Only claims that ended longer ago than this, such as 30d')
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Only claims of this who')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Say what would go, and change nothing')
+            [CompletionResult]::new('--yes', '--yes', [CompletionResultType]::ParameterName, 'Don''t ask')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;stats' {
+            [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only what happened since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)')
+            [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Only claims of this who')
+            [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
+            [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'idem;doctor' {
+            [CompletionResult]::new('--integrity', '--integrity', [CompletionResultType]::ParameterName, 'How much of the store''s file is read to see whether it is whole [default: all of it up to 64 MiB, else quick]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
             break

@@ -41,6 +41,9 @@ _idem() {
             idem,completions)
                 cmd="idem__subcmd__completions"
                 ;;
+            idem,doctor)
+                cmd="idem__subcmd__doctor"
+                ;;
             idem,emit)
                 cmd="idem__subcmd__emit"
                 ;;
@@ -56,6 +59,9 @@ _idem() {
             idem,policy)
                 cmd="idem__subcmd__policy"
                 ;;
+            idem,prune)
+                cmd="idem__subcmd__prune"
+                ;;
             idem,reconcile)
                 cmd="idem__subcmd__reconcile"
                 ;;
@@ -67,6 +73,9 @@ _idem() {
                 ;;
             idem,show)
                 cmd="idem__subcmd__show"
+                ;;
+            idem,stats)
+                cmd="idem__subcmd__stats"
                 ;;
             idem__subcmd__policy,check)
                 cmd="idem__subcmd__policy__subcmd__check"
@@ -81,7 +90,7 @@ _idem() {
 
     case "${cmd}" in
         idem)
-            opts="-h -V --store --policy --color --help --version run key list show clear resolve reconcile mark emit completions policy"
+            opts="-h -V --store --policy --color --help --version run key list show clear resolve reconcile prune stats doctor mark emit completions policy"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -159,6 +168,36 @@ _idem() {
                 return 0
             fi
             case "${prev}" in
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        idem__subcmd__doctor)
+            opts="-h --integrity --json --store --policy --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --integrity)
+                    COMPREPLY=($(compgen -W "full quick none" -- "${cur}"))
+                    return 0
+                    ;;
                 --store)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -420,6 +459,48 @@ _idem() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        idem__subcmd__prune)
+            opts="-h --older-than --who --conv --tool --dry-run --yes --json --store --policy --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --older-than)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --who)
+                    _idem_values who
+                    return 0
+                    ;;
+                --conv)
+                    _idem_values conv
+                    return 0
+                    ;;
+                --tool)
+                    _idem_values tool
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         idem__subcmd__reconcile)
             opts="-h --all --who --conv --tool --probe --probe-timeout --json --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -654,6 +735,48 @@ _idem() {
                     ;;
             esac
             _idem_words show
+            return 0
+            ;;
+        idem__subcmd__stats)
+            opts="-h --since --who --conv --tool --json --store --policy --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --who)
+                    _idem_values who
+                    return 0
+                    ;;
+                --conv)
+                    _idem_values conv
+                    return 0
+                    ;;
+                --tool)
+                    _idem_values tool
+                    return 0
+                    ;;
+                --store)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --policy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
     esac

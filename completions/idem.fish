@@ -42,6 +42,9 @@ complete -c idem -n "__fish_idem_needs_command" -f -a "show" -d 'Show everything
 complete -c idem -n "__fish_idem_needs_command" -f -a "clear" -d 'Free a key: the next arrival runs the command'
 complete -c idem -n "__fish_idem_needs_command" -f -a "resolve" -d 'Say what became of held claims'
 complete -c idem -n "__fish_idem_needs_command" -f -a "reconcile" -d 'Ask the targets of held claims, by their probes, what became of them'
+complete -c idem -n "__fish_idem_needs_command" -f -a "prune" -d 'Forget old claims and history: completed ones run again when they come'
+complete -c idem -n "__fish_idem_needs_command" -f -a "stats" -d 'Count runs, and the arrivals that were kept from running'
+complete -c idem -n "__fish_idem_needs_command" -f -a "doctor" -d 'See whether the store is well, and say what to do where it isn\'t'
 complete -c idem -n "__fish_idem_needs_command" -f -a "mark" -d 'Inside a command: say what is known of its write'
 complete -c idem -n "__fish_idem_needs_command" -f -a "emit" -d 'Inside a command: name something that it made, for the group that a replay gives back'
 complete -c idem -n "__fish_idem_needs_command" -f -a "completions" -d 'Print the completions of a shell'
@@ -183,6 +186,40 @@ never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l all -d 'Every claim whose outcome is unknown'
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l json -d 'One JSON object a line'
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand prune" -l older-than -d 'Only claims that ended longer ago than this, such as 30d' -r
+complete -c idem -n "__fish_idem_using_subcommand prune" -l who -d 'Only claims of this who' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand prune" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand prune" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
+complete -c idem -n "__fish_idem_using_subcommand prune" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand prune" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand prune" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand prune" -l dry-run -d 'Say what would go, and change nothing'
+complete -c idem -n "__fish_idem_using_subcommand prune" -l yes -d 'Don\'t ask'
+complete -c idem -n "__fish_idem_using_subcommand prune" -l json -d 'One line of JSON'
+complete -c idem -n "__fish_idem_using_subcommand prune" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only what happened since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)' -r
+complete -c idem -n "__fish_idem_using_subcommand stats" -l who -d 'Only claims of this who' -r -f -a "(__fish_idem_values who)"
+complete -c idem -n "__fish_idem_using_subcommand stats" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
+complete -c idem -n "__fish_idem_using_subcommand stats" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
+complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand stats" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand stats" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand stats" -l json -d 'One line of JSON'
+complete -c idem -n "__fish_idem_using_subcommand stats" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l integrity -d 'How much of the store\'s file is read to see whether it is whole [default: all of it up to 64 MiB, else quick]' -r -f -a "full\t'Every page and every index entry against its row'
+quick\t'Every page, but not the indexes against their rows'
+none\t'Not at all'"
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
+always\t'Always'
+never\t'Never'"
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l json -d 'One line of JSON'
+complete -c idem -n "__fish_idem_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand mark" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand mark" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand mark" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'

@@ -6,6 +6,8 @@
 //!
 //! Knows `lock` and `domain`, no store and no terminal.
 
+mod trial;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -19,6 +21,8 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::LockPlace;
 use crate::lock::{self, Mode};
+
+pub use trial::{Trial, try_locks};
 
 /// The lock file beside a store, opened by one idem process.
 ///

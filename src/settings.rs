@@ -36,6 +36,19 @@ pub fn store(global: &Global) -> anyhow::Result<Location> {
     Ok(Location::parse(given, &here)?)
 }
 
+/// Returns how it was decided where the store is.
+pub fn store_decided_by(global: &Global) -> &'static str {
+    let by_flag = std::env::args_os().skip(1).any(|arg| {
+        let arg = arg.to_string_lossy();
+        arg == "--store" || arg.starts_with("--store=")
+    });
+    match (&global.store, by_flag) {
+        (None, _) => "default",
+        (Some(_), true) => "--store",
+        (Some(_), false) => "IDEM_STORE",
+    }
+}
+
 /// `$XDG_STATE_HOME/idem/idem.db`, or below `~/.local/state`.
 fn default_store() -> anyhow::Result<Location> {
     // Without HOME the account's folder would have to be looked up by name services: a claim must not depend on them.

@@ -78,6 +78,11 @@ impl Progress {
         Progress { bar: style.map_or(bar.clone(), |style| bar.with_style(style)) }
     }
 
+    /// Takes so many steps as done.
+    pub fn reach(&self, steps: u64) {
+        self.bar.set_position(steps);
+    }
+
     /// Says what the present step is about.
     pub fn at(&self, what: &str) {
         self.bar.set_message(escape(what).into_owned());
@@ -160,7 +165,8 @@ pub fn look(color: Color) -> Look {
     Look { colored: colored(color), width: width.filter(|_| stdout.is_terminal()) }
 }
 
-fn colored(color: Color) -> bool {
+/// Tells whether stdout is to be coloured.
+pub fn colored(color: Color) -> bool {
     match color {
         Color::Always => true,
         Color::Never => false,

@@ -1,7 +1,4 @@
-//! Stores that have seen much: what a call costs then, beside the same call on a fresh one.
-//!
-//! The place for stores of 10^5 and 10^6 claims, too: another way to fill `old`, and first run, list page, show and clear as
-//! further subjects.
+//! A store that has seen many replays: what a call costs then, beside the same call on a fresh one.
 
 use std::fs;
 

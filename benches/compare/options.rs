@@ -7,7 +7,7 @@ use crate::Result;
 const USAGE: &str = "\
 usage: cargo bench --bench compare -- [OPTIONS]
   --quick      about half a minute
-  --full       several minutes, with the store that has seen 10,000 replays
+  --full       several minutes, with the stores of 10,000 replays and of a million claims
   --only ROOM  one group of figures; may be repeated
   --markdown   the tables as docs/benchmarks.md has them
   --seed N     the order of an earlier run
@@ -33,6 +33,8 @@ pub(crate) struct Size {
     pub(crate) wholes: usize,
     /// Running commands that lines are sent through.
     pub(crate) sessions: usize,
+    /// Whether a store of a million claims is measured.
+    pub(crate) million: bool,
     /// Replays that age a store; `None` leaves the figure out.
     pub(crate) replays: Option<usize>,
 }
@@ -47,6 +49,7 @@ const QUICK: Size = Size {
     streams: 2,
     wholes: 1,
     sessions: 10,
+    million: false,
     replays: None,
 };
 const USUAL: Size = Size {
@@ -59,6 +62,7 @@ const USUAL: Size = Size {
     streams: 3,
     wholes: 1,
     sessions: 40,
+    million: false,
     replays: None,
 };
 const FULL: Size = Size {
@@ -71,6 +75,7 @@ const FULL: Size = Size {
     streams: 9,
     wholes: 5,
     sessions: 100,
+    million: true,
     replays: Some(10_000),
 };
 

@@ -178,6 +178,44 @@ pub const PAGES: &[Page] = &[
         statuses: OTHERS,
     },
     Page {
+        verb: "prune",
+        description: &[
+            "Completed claims and history whose end is older go, with their events, their output and their groups, in small \
+             transactions. A call whose completed claim is gone runs again when it comes.",
+            "What is held or running stays, and so does all that it needs: every attempt of its key, and the steps of a group \
+             that stays.",
+        ],
+        examples: &[
+            ("idem prune --older-than 90d --dry-run", "Count what would go"),
+            ("idem prune --older-than 90d --yes", "Let it go, in a script"),
+        ],
+        statuses: &[
+            ("0", "done"),
+            ("1", "nothing is that old, or the person said no; nothing was changed"),
+            ("2", "wrong usage, or no --yes where nobody can be asked; nothing was changed"),
+            ("125", "the store can't be used"),
+        ],
+    },
+    Page {
+        verb: "stats",
+        description: &[
+            "Arrivals that ran nothing because their call had run, was running, was held or had another command.",
+        ],
+        examples: &[("idem stats --since 30d", "See what idem has kept from running twice in a month")],
+        statuses: OTHERS,
+    },
+    Page {
+        verb: "doctor",
+        description: &["Each finding says what to do. Looking never makes a store."],
+        examples: &[("idem doctor", "See whether the store is well")],
+        statuses: &[
+            ("0", "all is well"),
+            ("1", "something needs attention"),
+            ("2", "wrong usage"),
+            ("125", "the store can't be used"),
+        ],
+    },
+    Page {
         verb: "policy",
         description: &[
             "The policy is a TOML file in which an operator writes down what is known of each tool: its effect, its exit codes, \

@@ -2,6 +2,7 @@
 //!
 //! These definitions are the one source of `--help`, the man pages and the completions.
 
+mod care;
 mod hands;
 pub mod manual;
 mod policy;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
+pub use care::{DoctorArgs, Integrity, PruneArgs, StatsArgs};
 pub use hands::{
     ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Told, Verdict, Which,
 };
@@ -106,6 +108,15 @@ pub enum Verb {
     /// Ask the targets of held claims, by their probes, what became of them
     #[command(after_help = manual::after_help("reconcile"))]
     Reconcile(ReconcileArgs),
+    /// Forget old claims and history: completed ones run again when they come
+    #[command(after_help = manual::after_help("prune"))]
+    Prune(PruneArgs),
+    /// Count runs, and the arrivals that were kept from running
+    #[command(after_help = manual::after_help("stats"))]
+    Stats(StatsArgs),
+    /// See whether the store is well, and say what to do where it isn't
+    #[command(after_help = manual::after_help("doctor"))]
+    Doctor(DoctorArgs),
     /// Inside a command: say what is known of its write
     #[command(after_help = manual::after_help("mark"))]
     Mark(MarkArgs),

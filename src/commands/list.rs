@@ -78,7 +78,7 @@ pub(super) fn filter(which: &Which) -> Filter {
 }
 
 /// Reads a duration back from now, or an RFC 3339 time.
-fn point_in_time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
+pub(super) fn point_in_time(text: &str, now: Timestamp) -> anyhow::Result<Timestamp> {
     if let Ok(time) = humantime::parse_rfc3339_weak(text) {
         return Ok(Timestamp::from(time));
     }

@@ -5,6 +5,7 @@ mod agreeing;
 mod asking;
 mod clear;
 mod completions;
+mod doctor;
 mod emit;
 mod environment;
 mod finding;
@@ -14,11 +15,13 @@ mod list;
 mod mark;
 mod policed;
 mod policy;
+mod prune;
 mod reconcile;
 mod resolve;
 mod run;
 mod settle;
 mod show;
+mod stats;
 
 use std::ffi::OsString;
 
@@ -40,6 +43,9 @@ pub fn dispatch(parsed: Parsed) -> u8 {
         Verb::Clear(args) => clear::clear(&global, &args),
         Verb::Resolve(args) => resolve::resolve(&global, &args),
         Verb::Reconcile(args) => reconcile::reconcile(&global, &args),
+        Verb::Prune(args) => prune::prune(&global, &args),
+        Verb::Stats(args) => stats::stats(&global, &args),
+        Verb::Doctor(args) => doctor::doctor(&global, &args),
         Verb::Mark(args) => mark::mark(&global, &args),
         Verb::Emit(args) => emit::emit(&global, &args),
         Verb::Completions(args) => completions::completions(&args),

@@ -20,6 +20,20 @@ const UNITS: [(&str, u64); 10] = [
     ("TB", 1_000_000_000_000),
 ];
 
+impl std::fmt::Display for Size {
+    /// Writes it in its largest unit, with one digit after the point: `1.5 MiB`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let units = [("TiB", 1_u64 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+        match units.into_iter().find(|(_, unit)| self.0 >= *unit) {
+            None => write!(f, "{} bytes", self.0),
+            Some((name, unit)) => {
+                let tenths = u128::from(self.0) * 10 / u128::from(unit);
+                write!(f, "{}.{} {name}", tenths / 10, tenths % 10)
+            }
+        }
+    }
+}
+
 impl FromStr for Size {
     type Err = String;
 
@@ -36,6 +50,13 @@ impl FromStr for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_shown_in_their_largest_unit() {
+        for (bytes, shown) in [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (u64::MAX, "16777215.9 TiB")] {
+            assert_eq!(Size(bytes).to_string(), shown);
+        }
+    }
 
     #[test]
     fn sizes() {

@@ -10,8 +10,11 @@ use super::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, State, Stream};
 use super::end::{End, EndTerms, Ended};
 use super::event::{Event, EventKind, NewEvent};
 use super::group::{Emitted, Enclosing, Member};
+use super::health::{Finding, Integrity};
 use super::key::Key;
 use super::moment::Moment;
+use super::prune::{Pruned, Pruning, Reached, Space};
+use super::stats::Stats;
 use super::timestamp::Timestamp;
 
 /// What came of trying to claim a key.
@@ -281,6 +284,24 @@ pub trait Store {
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError>;
 
+    /// Counts what the claims of this who, conv and tool have seen since then, arrivals up to date. States, steps and limit
+    /// don't count.
+    fn stats(&mut self, filter: &Filter) -> Result<Stats, StoreError>;
+
+    /// Prunes in small transactions, and tells `reached` after each how far it is. What it was told of stays pruned
+    /// whatever comes after it, a kill too.
+    ///
+    /// The newest claim stays, whatever its age, since its number would be given again. So do every attempt of a key that is
+    /// held or running, the newest attempt of a step whose group stays, and a group a step of which is held or running.
+    fn prune(&mut self, pruning: &Pruning, reached: &mut dyn FnMut(&Reached)) -> Result<Pruned, StoreError>;
+
+    /// Gives what is free within the store back to the file system, in small transactions; tells `left` how many bytes are
+    /// still to go.
+    fn give_back(&mut self, left: &mut dyn FnMut(u64)) -> Result<Space, StoreError>;
+
+    /// Looks at what is in effect in the store, and whether it is whole.
+    fn examine(&mut self, integrity: Integrity) -> Result<Vec<Finding>, StoreError>;
+
     /// Tells whether `ancestor`, or another attempt of its key, is `claim` or started it, directly or through steps. (*P runs S
     /// and is killed; P's second attempt waits for S; S calls P.*)
     fn encloses(&mut self, ancestor: ClaimId, claim: ClaimId) -> Result<bool, StoreError>;
@@ -332,6 +353,8 @@ pub enum StoreError {
     Full(PathBuf),
     /// The file system or the rights allow no writing.
     ReadOnly(PathBuf),
+    /// A claim was pruned while it was read.
+    Pruned(PathBuf, ClaimId),
     /// Another program keeps the store locked.
     Busy(PathBuf),
     /// Something else failed: what was being done, and the error.
@@ -357,6 +380,7 @@ impl StoreError {
             StoreError::Damaged(..) => "store-damaged",
             StoreError::Full(_) => "store-full",
             StoreError::ReadOnly(_) => "store-read-only",
+            StoreError::Pruned(..) => "claim-pruned",
             StoreError::Busy(_) => "store-busy",
             StoreError::Other(..) => "store-error",
         }
@@ -396,6 +420,9 @@ impl StoreError {
             }
             StoreError::Full(_) => "free some space",
             StoreError::ReadOnly(_) => "make the folder and the files writable for the user who runs idem",
+            StoreError::Pruned(..) => {
+                "call again: the claim is gone, and what was printed of its result may not be all of it"
+            }
             StoreError::Busy(_) => "end the program that keeps the store locked (an open sqlite3 transaction?)",
             StoreError::Other(..) => "see the cause above",
         }
@@ -426,6 +453,7 @@ impl std::fmt::Display for StoreError {
             StoreError::Damaged(path, detail) => write!(f, "the store {} is damaged: {detail}", path.display()),
             StoreError::Full(path) => write!(f, "no space is left for the store {}", path.display()),
             StoreError::ReadOnly(path) => write!(f, "the store {} can't be written", path.display()),
+            StoreError::Pruned(_, id) => write!(f, "claim {id} was pruned while it was read"),
             StoreError::Busy(path) => write!(f, "the store {} is locked by another program", path.display()),
             StoreError::Other(path, detail) => write!(f, "the store {} failed: {detail}", path.display()),
         }

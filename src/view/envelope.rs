@@ -248,7 +248,7 @@ pub fn signal_name(number: i32) -> String {
     }
 }
 
-fn line(value: &impl Serialize) -> String {
+pub(super) fn line(value: &impl Serialize) -> String {
     // Maps with string keys and plain values: there is nothing that could fail to be written.
     let mut line = serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"message\":\"{error}\"}}"));
     line.push('\n');

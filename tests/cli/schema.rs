@@ -47,6 +47,7 @@ fn store_errors() -> Vec<StoreError> {
         StoreError::Full(path()),
         StoreError::ReadOnly(path()),
         StoreError::Busy(path()),
+        StoreError::Pruned(path(), 1),
         StoreError::Other(path(), String::new()),
     ]
 }
@@ -70,6 +71,7 @@ fn is_listed(error: &StoreError, class: ErrorClass, kind: Kind) {
         | StoreError::Full(_)
         | StoreError::ReadOnly(_)
         | StoreError::Busy(_)
+        | StoreError::Pruned(..)
         | StoreError::Other(..) => {}
     }
     match class {

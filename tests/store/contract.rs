@@ -129,6 +129,26 @@ macro_rules! tests {
                 $crate::groups::many_members_at_once_are_all_there::<$stores>();
             }
             #[test]
+            fn what_has_ended_is_pruned_and_the_rest_stays() {
+                $crate::prune::what_has_ended_is_pruned_and_the_rest_stays::<$stores>();
+            }
+            #[test]
+            fn numbers_of_attempts_go_on_after_older_ones_are_pruned() {
+                $crate::prune::numbers_of_attempts_go_on_after_older_ones_are_pruned::<$stores>();
+            }
+            #[test]
+            fn a_group_and_its_steps_go_together() {
+                $crate::prune::a_group_and_its_steps_go_together::<$stores>();
+            }
+            #[test]
+            fn arrivals_are_counted_by_tool_and_day() {
+                $crate::prune::arrivals_are_counted_by_tool_and_day::<$stores>();
+            }
+            #[test]
+            fn a_new_store_is_well() {
+                $crate::prune::a_new_store_is_well::<$stores>();
+            }
+            #[test]
             fn steps_know_what_encloses_them() {
                 $crate::contract::steps_know_what_encloses_them::<$stores>();
             }

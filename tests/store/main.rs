@@ -2,6 +2,7 @@
 
 mod contract;
 mod groups;
+mod prune;
 mod unknown;
 
 use idem::store::Location;

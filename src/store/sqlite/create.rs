@@ -14,6 +14,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::{from_io, from_sqlite};
 use super::queue::Queue;
+use super::space::INCREMENTAL;
 use super::{guard, open};
 use crate::domain::store::StoreError;
 use crate::store::{Location, beside};
@@ -114,6 +115,8 @@ fn write_new(path: &Path) -> Result<(), StoreError> {
     create.map_err(|error| from_io(path, "creating the file", &error))?;
     let fill = || {
         let mut conn = open::connect(path)?;
+        // Before the first page is written, and never again: pruned space can be given back without a long lock.
+        conn.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
         conn.pragma_update(None, "journal_mode", "WAL")?;
         apply_steps(&mut conn)?;
         conn.close().map_err(|(_, error)| error)

@@ -105,9 +105,15 @@ fn insert(
     Ok(inserted == 1)
 }
 
-/// Reads the members of an attempt's group, each step as its newest attempt.
-pub(super) fn members(conn: &Connection, id: ClaimId) -> rusqlite::Result<Vec<Member>> {
-    let grp = group_of(conn, id)?;
+/// Reads the members of an attempt's group, each step as its newest attempt. `None`: the attempt was pruned meanwhile.
+pub(super) fn members(conn: &Connection, id: ClaimId) -> rusqlite::Result<Option<Vec<Member>>> {
+    // One look at the store: a parent and its steps may be pruned between two.
+    let tx = conn.unchecked_transaction()?;
+    let is_there = tx.prepare_cached("SELECT 1 FROM claim WHERE id = ?1")?.query_row([id], |_| Ok(())).optional()?;
+    if is_there.is_none() {
+        return Ok(None);
+    }
+    let grp = group_of(&tx, id)?;
     let mut statement =
         conn.prepare_cached("SELECT claim, at, kind, name, data FROM member WHERE grp = ?1 ORDER BY id")?;
     let mut newest =
@@ -123,7 +129,7 @@ pub(super) fn members(conn: &Connection, id: ClaimId) -> rusqlite::Result<Vec<Me
         };
         members.push(Member { claim: row.get(0)?, at: Timestamp(row.get(1)?), made });
     }
-    Ok(members)
+    Ok(Some(members))
 }
 
 /// Reads the steps of an attempt's group that run or are held, but for those that have this very call below them.

@@ -87,7 +87,7 @@ fn check_rights(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
 /// Returns the name of a network file system by its magic number (`statfs(2)`), or `None` for a local one.
 ///
 /// FUSE is counted in: it can't be told from here whether sshfs or a local disk is behind it.
-fn network_name(magic: i64) -> Option<&'static str> {
+pub(super) fn network_name(magic: i64) -> Option<&'static str> {
     // The kernel gives 32 bits, sign-extended on some machines.
     let name = match magic & 0xffff_ffff {
         0x6969 => "nfs",
@@ -110,6 +110,21 @@ fn network_name(magic: i64) -> Option<&'static str> {
         _ => return None,
     };
     Some(name)
+}
+
+/// Returns the name of a local file system, or its number.
+pub(super) fn local_name(magic: i64) -> String {
+    let name = match magic & 0xffff_ffff {
+        0xef53 => "ext2/ext3/ext4",
+        0x0102_1994 => "tmpfs",
+        0x9123_683e => "btrfs",
+        0x5846_5342 => "xfs",
+        0x794c_7630 => "overlayfs",
+        0x2fc1_2fc1 => "zfs",
+        0xf2f5_2010 => "f2fs",
+        other => return format!("file system {other:#x}"),
+    };
+    name.to_owned()
 }
 
 #[cfg(test)]

@@ -8,15 +8,19 @@ mod create;
 mod error;
 mod group;
 mod guard;
+pub mod health;
 mod open;
+mod prune;
 mod queue;
 mod read;
 mod rows;
+mod space;
+mod stats;
 mod write;
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
@@ -28,8 +32,11 @@ use super::{Location, beside};
 use crate::domain::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, Stream};
 use crate::domain::event::{Event, EventKind, NewEvent};
 use crate::domain::group::{Emitted, Enclosing, Member};
+use crate::domain::health::{Finding, Integrity};
 use crate::domain::key::Key;
 use crate::domain::moment::Moment;
+use crate::domain::prune::{Pruned, Pruning, Reached, Space};
+use crate::domain::stats::Stats;
 use crate::domain::store::{
     ClaimRef, Claimed, Filter, Finish, Finished, Found, Listed, Marked, Store, StoreError, Transition, Which,
 };
@@ -40,6 +47,12 @@ const FRAMES_DUE: i32 = 40;
 
 /// After how many pages a checkpoint is made while output is appended: 16 MiB.
 const PAGES_UNDER_WAY: i32 = 4096;
+
+/// How many frames of the write-ahead log pruning leaves for a run to take in.
+const FRAMES_OF_PRUNING: i32 = 400;
+
+/// The longest pause between two pieces of work that nobody waits for.
+const MOST_PAUSE: Duration = Duration::from_millis(10);
 
 /// A store in an SQLite file.
 #[derive(Debug)]
@@ -52,6 +65,11 @@ pub struct SqliteStore {
     /// Whether a write waits for its turn.
     patient: bool,
     log: ArrivalsLog,
+}
+
+/// Returns the version of SQLite.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
 }
 
 impl SqliteStore {
@@ -110,6 +128,26 @@ impl SqliteStore {
         // Whatever became of it: no outcome may be recorded without a sync afterwards.
         self.read(|conn| conn.pragma_update(None, "synchronous", "FULL"))?;
         result
+    }
+
+    /// Runs one of many write transactions that nobody waits for, in a way that those who do wait soon have their turn.
+    fn write_aside<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        // Not with the commit, which is made in the writers' queue.
+        self.read(|conn| conn.pragma_update(None, "wal_autocheckpoint", 0))?;
+        let began = Instant::now();
+        let written = self.write_unsynced(write)?;
+        let worked = began.elapsed();
+        let (all, done) = self.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP))?;
+        if all - done >= FRAMES_OF_PRUNING {
+            match self.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE)) {
+                // Somebody else is just doing it.
+                Err(StoreError::Busy(_)) => {}
+                taken => taken.map(|_| ())?,
+            }
+        }
+        // Whoever the kernel has woken needs a moment to take its turn.
+        std::thread::sleep(worked.min(MOST_PAUSE));
+        Ok(written)
     }
 
     /// Does something without waiting for other writers: [`StoreError::Busy`] comes at once where there are some.
@@ -211,7 +249,8 @@ impl Store for SqliteStore {
     }
 
     fn group(&mut self, id: ClaimId) -> Result<Vec<Member>, StoreError> {
-        self.read(|conn| group::members(conn, id))
+        let members = self.read(|conn| group::members(conn, id))?;
+        members.ok_or_else(|| StoreError::Pruned(self.path.clone(), id))
     }
 
     fn open_steps(&mut self, id: ClaimId) -> Result<Vec<ClaimId>, StoreError> {
@@ -291,7 +330,45 @@ impl Store for SqliteStore {
         which: Which,
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError> {
-        self.read(|conn| read::output(conn, id, which, visit))
+        let whole = self.read(|conn| read::output(conn, id, which, visit))?;
+        whole.ok_or_else(|| StoreError::Pruned(self.path.clone(), id))
+    }
+
+    fn stats(&mut self, filter: &Filter) -> Result<Stats, StoreError> {
+        self.take_in_arrivals(true)?;
+        self.read(|conn| stats::stats(conn, filter))
+    }
+
+    fn prune(&mut self, pruning: &Pruning, reached: &mut dyn FnMut(&Reached)) -> Result<Pruned, StoreError> {
+        self.conn.set_prepared_statement_cache_capacity(64);
+        let mut course = self.read(|conn| prune::Course::begin(conn, pruning))?;
+        while self.read(|conn| course.look(conn, pruning))? {
+            if pruning.apply {
+                self.write_aside(|tx| course.piece(tx, pruning))?;
+            } else {
+                self.read(|conn| course.piece(conn, pruning))?;
+            }
+            reached(&course.reached());
+        }
+        Ok(course.reached().pruned)
+    }
+
+    fn give_back(&mut self, left: &mut dyn FnMut(u64)) -> Result<Space, StoreError> {
+        let before = self.read(space::size)?;
+        while self.read(space::can_shrink)? {
+            self.write_aside(|tx| space::shrink(tx))?;
+            left(self.read(space::free)?);
+        }
+        // The file gets shorter when the log is taken in.
+        match self.shrink() {
+            Err(StoreError::Busy(_)) => {}
+            shrunk => shrunk?,
+        }
+        Ok(Space { before, after: self.read(space::size)?, free_inside: self.read(space::free)? })
+    }
+
+    fn examine(&mut self, integrity: Integrity) -> Result<Vec<Finding>, StoreError> {
+        self.read(|conn| health::examine(conn, integrity))
     }
 
     fn encloses(&mut self, ancestor: ClaimId, claim: ClaimId) -> Result<bool, StoreError> {

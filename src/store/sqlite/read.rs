@@ -121,7 +121,11 @@ pub(super) fn events(conn: &Connection, key: &Key) -> rusqlite::Result<Vec<Event
 /// How many chunks are read at once.
 const PIECE: i64 = 4;
 
-/// Hands an attempt's output to `visit`, chunk by chunk.
+/// Hands an attempt's output to `visit`, chunk by chunk. `None`: the claim was pruned meanwhile, and what was handed over
+/// isn't all.
+///
+/// Each piece is read together with the claim's row, since pruning removes that first: A reads the claim; it is pruned; A
+/// finds no output and would replay nothing as the result.
 ///
 /// Read in pieces, and none of them is open while `visit` works: its reader may be slow, and as long as a statement is
 /// open the write-ahead log can't start anew.
@@ -130,29 +134,32 @@ pub(super) fn output(
     id: ClaimId,
     which: Which,
     visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
-) -> rusqlite::Result<io::Result<()>> {
+) -> rusqlite::Result<Option<io::Result<()>>> {
     let wanted = match which {
         Which::Result => "stream > 0",
         Which::Printed => "abs(stream) < 3",
         Which::Stated => "stream = 3",
     };
-    let sql =
-        format!("SELECT id, stream, data FROM output WHERE claim = ?1 AND id > ?2 AND {wanted} ORDER BY id LIMIT ?3");
+    let sql = format!(
+        "SELECT 0, 0, NULL FROM claim WHERE id = ?1 UNION ALL SELECT * FROM (
+           SELECT id, stream, data FROM output WHERE claim = ?1 AND id > ?2 AND {wanted} ORDER BY id LIMIT ?3)"
+    );
     let mut statement = conn.prepare(&sql)?;
     let mut last: i64 = 0;
     loop {
         let chunk = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let rows = statement.query_map(params![id, last, PIECE], chunk)?;
-        let piece: Vec<(i64, i64, Vec<u8>)> = rows.collect::<rusqlite::Result<_>>()?;
-        for (chunk, stream, data) in &piece {
+        let piece: Vec<(i64, i64, Option<Vec<u8>>)> = rows.collect::<rusqlite::Result<_>>()?;
+        let Some((&(0, _, None), piece)) = piece.split_first() else { return Ok(None) };
+        for (chunk, stream, data) in piece {
             last = *chunk;
             let stream = if stream.abs() == 2 { Stream::Stderr } else { Stream::Stdout };
-            if let Err(error) = visit(stream, data) {
-                return Ok(Err(error));
+            if let Err(error) = visit(stream, data.as_deref().unwrap_or_default()) {
+                return Ok(Some(Err(error)));
             }
         }
         if i64::try_from(piece.len()) != Ok(PIECE) {
-            return Ok(Ok(()));
+            return Ok(Some(Ok(())));
         }
     }
 }

@@ -1,0 +1,123 @@
+//! A store of 10^6 claims: what each command costs there beside an empty one, and how long a first run waits while all of
+//! it is pruned.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::idem::{Idem, output};
+use crate::machine::Disk;
+use crate::place::clean;
+use crate::report::{Row, times};
+use crate::sampling::{Ratio, Samples, Subject, interleave, time};
+use crate::{Bench, Result};
+
+const GROUP: &str = "A store of a million claims";
+
+/// How many claims are there.
+const CLAIMS: usize = 1_000_000;
+
+/// The longest that a first run may wait for the pruning of all of them, in milliseconds.
+const DELAY: f64 = 100.0;
+
+/// The first number of calls that nobody else makes.
+const FRESH: usize = 3_000_000_000;
+
+pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
+    let Some(sqlite3) = bench.place.tools.sqlite3.clone().filter(|_| bench.options.size.million) else {
+        eprintln!("compare: a store of a million claims is measured with --full only, by the sqlite3 program");
+        return Ok(());
+    };
+    let idem = bench.place.idem.clone();
+    let nothing = bench.place.tools.nothing.clone();
+    let (large, empty) = (bench.place.store("million")?, bench.place.store("empty")?);
+    for store in [&large, &empty] {
+        idem.prove(store)?;
+        output(&mut idem.run(store, 0, &[&nothing]))?;
+    }
+    fill(&sqlite3, &large)?;
+
+    let mut next = FRESH;
+    let mut subjects = Vec::new();
+    for store in [&large, &empty] {
+        let (idem, store, nothing) = (idem.clone(), store.clone(), nothing.clone());
+        let (first, replay, list, show) = (idem.clone(), idem.clone(), idem.clone(), idem);
+        let (s1, s2, s3, s4) = (store.clone(), store.clone(), store.clone(), store);
+        let (n1, n2) = (nothing.clone(), nothing);
+        let mut number = next;
+        next += CLAIMS;
+        subjects.push(Subject::new("first run", move || {
+            number += 1;
+            first.run(&s1, number, &[&n1])
+        }));
+        subjects.push(Subject::new("replay", move || replay.run(&s2, 0, &[&n2])));
+        subjects.push(Subject::new("list page", move || hands(&list, &s3, &["list", "--limit", "2"])));
+        subjects.push(Subject::new("show", move || hands(&show, &s4, &["show", "2"])));
+    }
+    let mut disk = Disk::new(&bench.place)?;
+    let measured = interleave(&mut subjects, bench.options.size.rounds.min(1000), &mut bench.rng, &mut disk)?;
+    disk.report(GROUP, &mut bench.report);
+    let per_store = subjects.len() / 2;
+    for (index, subject) in subjects.iter().take(per_store).enumerate() {
+        let (above, below) = (&measured[index], &measured[index + per_store]);
+        let ratio = Ratio::of(above, below, &mut bench.rng);
+        let row = Row::new(format!("{}, a million / empty", subject.name)).values(times(above), times(below));
+        bench.report.push(GROUP, row.ratio(ratio).at_most(Some(1.15)));
+    }
+    prune(bench, &large, next, &measured[0])
+}
+
+/// Prunes all of it, and starts first runs one after the other meanwhile. What the slowest took longer than the median of
+/// those before is the delay.
+fn prune(bench: &mut Bench, store: &Path, first: usize, before: &Samples) -> Result<()> {
+    let idem = bench.place.idem.clone();
+    let nothing = bench.place.tools.nothing.clone();
+    let mut pruning = hands(&idem, store, &["prune", "--older-than", "30d", "--yes"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()?;
+    let (mut during, mut number) = (Samples::default(), first);
+    let status = loop {
+        if let Some(status) = pruning.try_wait()? {
+            break status;
+        }
+        number += 1;
+        during.push(time(&mut idem.run(store, number, &[&nothing]))?);
+        // As calls come: not so many that pruning has no turn.
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    if !status.success() {
+        return Err(format!("the prune ended with {status}").into());
+    }
+    let delay = during.percentile(100.0) - before.median();
+    let row = Row::new("a first run while a million claims are pruned").values(times(&during), times(before));
+    bench.report.push(GROUP, row);
+    let row = Row::new("longest delay of a first run").values(format!("{delay:.1} ms of {} runs", during.len()), "");
+    bench.report.push(GROUP, row.goal(format!("≤ {DELAY} ms"), delay <= DELAY));
+    Ok(())
+}
+
+fn hands(idem: &Idem, store: &Path, args: &[&str]) -> Command {
+    let mut command = clean(&idem.program);
+    command.args(args).arg("--store").arg(store);
+    command
+}
+
+/// Adds completed claims that ended forty days ago, each with its two events and a little output.
+fn fill(sqlite3: &Path, store: &Path) -> Result<()> {
+    let script = format!(
+        "BEGIN;
+         INSERT INTO claim (key, state, reason, outcome, effect, attempt, who, conv, tool, params, command, exit_code,
+                            created_at, finished_at, lock_offset, lock_inode, owner, process)
+         WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {CLAIMS})
+         SELECT lower(hex(randomblob(32))), 'completed', 'exit', 'landed', 'local', 1, 'bench', 'old', 'true',
+                '{{\"n\":' || i || '}}', x'747275650000', 0, t - 10, t, i, 1, 'a@h[1]', 'start 1'
+         FROM n, (SELECT unixepoch() * 1000 - 40 * 86400000 AS t);
+         INSERT INTO event SELECT id, 1, created_at, 'run', 'a@h[1]', NULL FROM claim WHERE conv = 'old';
+         INSERT INTO event SELECT id, 2, finished_at, 'became-completed', 'a@h[1]', '{{}}' FROM claim WHERE conv = 'old';
+         INSERT INTO output (claim, stream, data) SELECT id, 1, randomblob(100) FROM claim WHERE conv = 'old';
+         COMMIT;
+         PRAGMA wal_checkpoint(TRUNCATE)"
+    );
+    output(clean(sqlite3).arg("-batch").arg(store).arg(script)).map(|_| ())
+}
