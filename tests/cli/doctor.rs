@@ -8,7 +8,7 @@ use crate::env::{Gate, KILL_IDEM, TestEnv, set_mode};
 
 /// What doctor says, and its exit code.
 fn doctor(env: &TestEnv, code: i32) -> Value {
-    env.idem(["doctor", "--json"]).answer().exits(code).envelope()
+    env.idem(["doctor", "--json"]).answer().exits(code).json_line()
 }
 
 /// The finding of one check that isn't fine.
@@ -43,10 +43,10 @@ fn it_tells_what_decided_on_the_place() {
     let env = TestEnv::new();
     env.run("t").script("true").answer().exits(0);
     let store = env.store();
-    let by_env = env.idem(["doctor", "--json"]).var("IDEM_STORE", &store).answer().envelope();
+    let by_env = env.idem(["doctor", "--json"]).var("IDEM_STORE", &store).answer().json_line();
     assert_eq!(by_env["decided_by"], "IDEM_STORE");
     let flag = ["--store".into(), store.clone().into_os_string()];
-    let by_flag = env.idem(["doctor", "--json"]).args(flag).var("IDEM_STORE", "/else").answer().envelope();
+    let by_flag = env.idem(["doctor", "--json"]).args(flag).var("IDEM_STORE", "/else").answer().json_line();
     assert_eq!((&by_flag["decided_by"], &by_flag["store"]), (&"--store".into(), &store.to_str().into()));
 }
 
@@ -125,6 +125,6 @@ fn rights_leftovers_and_damage_need_attention() {
     env.tamper("PRAGMA writable_schema = 1; DELETE FROM sqlite_schema WHERE name = 'claim_held'");
     let damaged = trouble(&doctor(&env, 1), "integrity");
     assert!(damaged["message"].as_str().is_some_and(|text| text.contains("never used")), "{damaged}");
-    let unseen = env.idem(["doctor", "--integrity", "none", "--json"]).answer().exits(0).envelope();
+    let unseen = env.idem(["doctor", "--integrity", "none", "--json"]).answer().exits(0).json_line();
     assert_eq!(trouble(&unseen, "integrity")["level"], "note");
 }

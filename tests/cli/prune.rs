@@ -141,9 +141,9 @@ fn a_parent_that_stays_keeps_its_steps_and_goes_with_them_later() {
     let replay = env.run("parent").script(script).args(["--json"]).answer();
     assert_eq!(replay.exits(0).envelope()["members"][0]["stdout"], "stepped\n");
     env.tamper("UPDATE claim SET finished_at = 1");
-    let dry = env.idem(["prune", "--older-than", "30d", "--dry-run", "--json"]).answer().envelope();
+    let dry = env.idem(["prune", "--older-than", "30d", "--dry-run", "--json"]).answer().json_line();
     assert_eq!((&dry["claims"], &dry["members"]), (&3.into(), &2.into()), "{dry}");
-    let done = env.idem(PRUNE).args(["--json"]).answer().envelope();
+    let done = env.idem(PRUNE).args(["--json"]).answer().json_line();
     assert_eq!((&done["claims"], &done["members"]), (&3.into(), &2.into()), "{done}");
     assert_eq!(env.rows("SELECT tool FROM claim"), ["other"]);
 }
@@ -183,10 +183,10 @@ fn without_a_yes_nothing_is_changed_and_what_would_go_is_said() {
     let plain = ["prune", "--older-than", "30d"];
     env.idem(plain).answer().exits(2).prints("").says("would prune 10 claims").says("--yes").says("run again");
     let json = env.idem(plain).args(["--json"]).answer();
-    assert_eq!(json.exits(2).envelope()["error"]["kind"], "usage");
+    assert_eq!(json.exits(2).json_line()["error"]["kind"], "usage");
     let dry = env.idem(plain).args(["--dry-run"]).answer();
     assert!(dry.exits(0).text().contains("would prune 10 claims") && dry.text().contains("20 events"), "{dry}");
-    let json = env.idem(plain).args(["--dry-run", "--json"]).answer().envelope();
+    let json = env.idem(plain).args(["--dry-run", "--json"]).answer().json_line();
     assert_eq!((&json["claims"], &json["changed"], &json["events"]), (&10.into(), &false.into(), &20.into()));
     assert!(json["bytes"].as_u64().is_some_and(|bytes| bytes > 2000), "{json}");
     assert_eq!(ids(&env).len(), 12);
@@ -277,7 +277,7 @@ fn two_prunes_at_once_prune_each_claim_once() {
     env.run("last").script("true").answer().exits(0);
     let both = [env.idem(PRUNE).args(["--json"]).start(), env.idem(PRUNE).args(["--json"]).start()];
     let pruned: u64 =
-        both.into_iter().map(|prune| prune.answer().envelope()["claims"].as_u64().expect("a number")).sum();
+        both.into_iter().map(|prune| prune.answer().json_line()["claims"].as_u64().expect("a number")).sum();
     assert_eq!(pruned, 3000);
     assert_eq!(ids(&env).len(), 2);
 }

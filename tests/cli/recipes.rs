@@ -162,7 +162,7 @@ fn tool_runner(env: &TestEnv, runner: &str) {
     let told = |conversation: &str, command: &str| {
         let call = shell(env, runner).var("CONVERSATION", conversation).var("COMMAND", command);
         let answer = call.answer();
-        answer.exits(0).envelope()
+        answer.exits(0).json_line()
     };
     let first = told("fine", "echo hello; echo run >> runs");
     assert_eq!((&first["ok"], &first["result"], &first["repeated"]), (&true.into(), &"hello\n".into(), &false.into()));

@@ -18,7 +18,7 @@ fn runs_and_what_was_kept_from_running_are_counted_by_tool_and_day() {
     owner.command();
     env.run("slow").args(["--no-wait"]).script("echo $$ > pid; read _ < gate").answer().exits(120);
 
-    let stats = env.idem(["stats", "--json"]).answer().exits(0).envelope();
+    let stats = env.idem(["stats", "--json"]).answer().exits(0).json_line();
     for (name, number) in [
         ("runs", 4),
         ("replays", 3),
@@ -55,7 +55,7 @@ fn filters_and_time_choose_what_is_counted() {
     env.run("old").script("true").answer().exits(0).is_a_replay();
     env.idem(["run", "--who", "w", "--conv", "c2", "--tool", "new"]).script("true").answer().exits(0);
     let counted = |args: &[&str]| {
-        let stats = env.idem(["stats", "--json"]).args(args.iter().copied()).answer().envelope();
+        let stats = env.idem(["stats", "--json"]).args(args.iter().copied()).answer().json_line();
         (stats["runs"].as_u64(), stats["replays"].as_u64())
     };
     assert_eq!(counted(&[]), (Some(2), Some(1)));

@@ -125,6 +125,14 @@ impl Answer {
         envelopes
     }
 
+    /// The one line of stdout, JSON that is no envelope.
+    #[track_caller]
+    pub(crate) fn json_line(&self) -> Value {
+        let mut lines = self.json_lines();
+        assert_eq!(lines.len(), 1, "stdout should be one line\n{self}");
+        lines.remove(0)
+    }
+
     /// A value for each line of stdout, whatever JSON it is.
     #[track_caller]
     pub(crate) fn json_lines(&self) -> Vec<Value> {
