@@ -28,7 +28,7 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
     if claims.is_empty() {
         let none = Failure::new(Kind::Nothing, "no claim matches");
         filter.without_steps = false;
-        let steps = !args.steps && store.count(&filter)? > 0;
+        let steps = !args.steps && store.count(&filter, 1)? > 0;
         return Err(if steps { none.hint("steps of other calls do: --steps shows them") } else { none }.into());
     }
     if args.json {
@@ -47,19 +47,23 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
+/// How far the claims beyond those that were shown are counted: a page of a large store must not cost all of it.
+const COUNTED: u64 = 1000;
+
 /// Says how many claims match beyond those that were shown, and how many of them wait for a person.
 fn say_how_many_more(store: &mut SqliteStore, filter: Filter, shown: &[Listed]) -> anyhow::Result<()> {
     let shown_of = |held: bool| shown.iter().filter(|listed| !held || listed.claim.state == State::Held).count() as u64;
-    let more = store.count(&filter)?.saturating_sub(shown_of(false));
+    let more = store.count(&filter, shown_of(false) + COUNTED)?.saturating_sub(shown_of(false));
     if more == 0 {
         return Ok(());
     }
     let with_held = filter.states.is_empty() || filter.states.contains(&State::Held);
     let held = Filter { states: vec![State::Held], ..filter };
-    let held = if with_held { store.count(&held)?.saturating_sub(shown_of(true)) } else { 0 };
+    let held = if with_held { store.count(&held, shown_of(true) + COUNTED)?.saturating_sub(shown_of(true)) } else { 0 };
     let held = if held > 0 { format!(", {held} of them held") } else { String::new() };
     let claims = if more == 1 { "claim matches" } else { "claims match" };
-    Ui::new(false).error(&format!("{more} more {claims}{held}; --limit 0 shows all"), None);
+    let at_least = if more == COUNTED { "at least " } else { "" };
+    Ui::new(false).error(&format!("{at_least}{more} more {claims}{held}; --limit 0 shows all"), None);
     Ok(())
 }
 

@@ -264,8 +264,8 @@ pub trait Store {
     /// Lists claims, newest first, with arrivals up to date.
     fn list(&mut self, filter: &Filter) -> Result<Vec<Listed>, StoreError>;
 
-    /// Returns how many claims fit, whatever the filter's limit is. Reads only.
-    fn count(&mut self, filter: &Filter) -> Result<u64, StoreError>;
+    /// Returns how many claims fit, whatever the filter's limit is, but counts no further than to `most`. Reads only.
+    fn count(&mut self, filter: &Filter, most: u64) -> Result<u64, StoreError>;
 
     /// Returns the claims that fit, newest first. Reads only, so it waits for no writer.
     fn claims(&mut self, filter: &Filter) -> Result<Vec<Claim>, StoreError>;

@@ -557,10 +557,11 @@ pub(crate) fn claims_are_found_and_listed<S: Stores>() {
         assert_eq!(store.claims(&filter).expect("reading works"), listed, "{filter:?}");
         let all = store.list(&Filter { limit: None, ..filter.clone() }).expect("listing works").len();
         assert_eq!(
-            store.count(&filter).expect("counting works"),
+            store.count(&filter, 1000).expect("counting works"),
             all as u64,
             "the limit counts for nothing: {filter:?}"
         );
+        assert_eq!(store.count(&filter, 1).expect("counting works"), all.min(1) as u64, "no further: {filter:?}");
         listed.iter().map(|claim| claim.id).collect()
     };
     assert_eq!(ids(Filter::default()), vec![3, 2, 1], "newest first");

@@ -307,8 +307,8 @@ impl Store for SqliteStore {
         self.read(|conn| read::list(conn, filter))
     }
 
-    fn count(&mut self, filter: &Filter) -> Result<u64, StoreError> {
-        self.read(|conn| read::count(conn, filter))
+    fn count(&mut self, filter: &Filter, most: u64) -> Result<u64, StoreError> {
+        self.read(|conn| read::count(conn, filter, most))
     }
 
     fn claims(&mut self, filter: &Filter) -> Result<Vec<Claim>, StoreError> {
