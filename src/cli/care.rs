@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::hands::Whose;
 use super::run::duration;
 
 /// Arguments of `idem prune`.
@@ -12,15 +13,9 @@ pub struct PruneArgs {
     /// Only claims that ended longer ago than this, such as 30d
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub older_than: Duration,
-    /// Only claims of this who
-    #[arg(long, value_name = "W")]
-    pub who: Option<String>,
-    /// Only claims of this conversation
-    #[arg(long, value_name = "C")]
-    pub conv: Option<String>,
-    /// Only claims of this tool
-    #[arg(long, value_name = "T")]
-    pub tool: Option<String>,
+    /// Whose.
+    #[command(flatten)]
+    pub whose: Whose,
     /// Say what would go, and change nothing
     #[arg(long, conflicts_with = "yes")]
     pub dry_run: bool,
@@ -38,15 +33,9 @@ pub struct StatsArgs {
     /// Only what happened since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// Only claims of this who
-    #[arg(long, value_name = "W")]
-    pub who: Option<String>,
-    /// Only claims of this conversation
-    #[arg(long, value_name = "C")]
-    pub conv: Option<String>,
-    /// Only claims of this tool
-    #[arg(long, value_name = "T")]
-    pub tool: Option<String>,
+    /// Whose.
+    #[command(flatten)]
+    pub whose: Whose,
     /// One line of JSON
     #[arg(long)]
     pub json: bool,

@@ -17,6 +17,14 @@ pub struct Which {
     /// Only claims in this state (may be given again)
     #[arg(long, value_name = "STATE", value_parser = state_words())]
     pub state: Vec<State>,
+    /// Whose.
+    #[command(flatten)]
+    pub whose: Whose,
+}
+
+/// Which claims, by the call that they are of.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Whose {
     /// Only claims of this who
     #[arg(long, value_name = "W")]
     pub who: Option<String>,
@@ -26,6 +34,13 @@ pub struct Which {
     /// Only claims of this tool
     #[arg(long, value_name = "T")]
     pub tool: Option<String>,
+}
+
+impl Whose {
+    /// Tells whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.who.is_none() && self.conv.is_none() && self.tool.is_none()
+    }
 }
 
 /// Arguments of `idem list`.
@@ -160,15 +175,9 @@ pub struct ReconcileArgs {
     /// Every claim whose outcome is unknown
     #[arg(long)]
     pub all: bool,
-    /// Only claims of this who
-    #[arg(long, value_name = "W")]
-    pub who: Option<String>,
-    /// Only claims of this conversation
-    #[arg(long, value_name = "C")]
-    pub conv: Option<String>,
-    /// Only claims of this tool
-    #[arg(long, value_name = "T")]
-    pub tool: Option<String>,
+    /// Whose.
+    #[command(flatten)]
+    pub whose: Whose,
     /// Ask with this shell command, instead of the one that was stored with the claim
     #[arg(long, value_name = "COMMAND")]
     pub probe: Option<OsString>,

@@ -18,6 +18,7 @@ use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use care::{DoctorArgs, Integrity, PruneArgs, StatsArgs};
 pub use hands::{
     ClearArgs, EmitArgs, ListArgs, MarkArgs, MarkWord, ReconcileArgs, ResolveArgs, ShowArgs, Told, Verdict, Which,
+    Whose,
 };
 pub use policy::{PolicyArgs, PolicyCheckArgs, PolicyShowArgs, PolicyVerb};
 pub use run::{Identity, KeyArgs, RunArgs, Stdin};

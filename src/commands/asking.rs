@@ -9,14 +9,14 @@ use serde_json::json;
 use super::environment::Attempt;
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, Outcome, Probe, Reason, State};
-use crate::domain::end::{End, Ended};
+use crate::domain::end::{End, Ended, signal_name};
 use crate::domain::event::{EventKind, NewEvent};
 use crate::domain::probe::{answer, judge_answer};
 use crate::domain::store::{NewOutput, NewResult, Store, StoreError, Transition};
 use crate::process::signals::Signals;
 use crate::process::{self, Input, Probed, Program};
 use crate::store::Location;
-use crate::view::envelope::signal_name;
+use crate::view::words;
 
 /// `--probe-timeout`, where it isn't given.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -132,15 +132,10 @@ impl Question<'_> {
         event: &NewEvent,
         probed: &Probed,
     ) -> Result<Option<Ended>, StoreError> {
-        let kind = match ended.state {
-            State::Completed => EventKind::BecameCompleted,
-            State::Held => EventKind::BecameHeld,
-            _ => EventKind::BecameReleased,
-        };
         let reason = json!({ "reason": ended.reason.as_str(), "outcome": ended.outcome.as_str() }).to_string();
         let mut change = Transition::of(self.claim, ended, self.actor.to_owned());
         change.events.push(event.clone());
-        change = change.event(kind, Some(reason));
+        change = change.event(EventKind::became(ended.state), Some(reason));
         if ended.state == State::Completed {
             // As much as of the command's own output is recorded, by what was said with the probe.
             let room = usize::try_from(self.probe.max_output).unwrap_or(usize::MAX).min(probed.stdout.len());
@@ -202,10 +197,8 @@ impl Question<'_> {
 
 fn how_it_ended(end: End, timeout: Duration) -> String {
     match end {
-        End::Exited(code) => format!("exited with {code}"),
-        End::Signaled(signal) => format!("was ended by {}", signal_name(signal)),
         End::TimedOut { .. } => format!("gave no answer within {}", humantime::format_duration(timeout)),
-        End::NotStarted => "could not be started".to_owned(),
+        other => words::end(other),
     }
 }
 

@@ -145,5 +145,5 @@ fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>
 }
 
 fn is_empty(which: &Which) -> bool {
-    which.state.is_empty() && which.who.is_none() && which.conv.is_none() && which.tool.is_none()
+    which.state.is_empty() && which.whose.is_empty()
 }

@@ -133,8 +133,7 @@ impl<'a> Finder<'a> {
         if claim.state != State::Held {
             return Ok((claim, "known meanwhile; not asked".to_owned()));
         }
-        let lost = claim.reason == Some(Reason::OwnerLost);
-        let owner = if lost { settle::liveness(self.location, &claim)? } else { Liveness::Dead };
+        let owner = if claim.may_have_owner() { settle::liveness(self.location, &claim)? } else { Liveness::Dead };
         let signals = Signals::install().context("the signal handlers can't be installed")?;
         let question = Question { claim: &claim, probe: &probe, owner, location: self.location, actor: self.actor };
         let asked = question.ask(store, &signals)?;
@@ -155,7 +154,7 @@ pub(super) fn open_leaves(store: &mut dyn Store, location: &Location, id: ClaimI
                 continue;
             }
             let claim = read(store, step)?;
-            if claim.reason == Some(Reason::Steps) {
+            if claim.is_held_for_steps() {
                 next.push(step);
             } else {
                 let runs = settle::owner(location, &claim)? == Some(Liveness::Alive);

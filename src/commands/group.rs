@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::settle::output;
 use crate::domain::claim::{Claim, ClaimId};
 use crate::domain::group::Made;
 use crate::domain::store::{Store, StoreError, Which};
-use crate::view::envelope::Output;
 use crate::view::group::{MemberFields, Node};
 
 /// How deep a group is shown. What is below that can be asked for by its own number.
@@ -37,22 +37,12 @@ fn below(
             Made::Step(claim) => {
                 let first = depth < DEPTH && seen.insert(claim.id);
                 let members = if first { below(store, claim.id, with_output, seen, depth + 1)? } else { Vec::new() };
-                let output = if with_output && first { Some(printed(store, claim.id)?) } else { None };
+                let output = if with_output && first { Some(output(store, claim.id, Which::Result)?) } else { None };
                 Node::Step { claim, output, members }
             }
         });
     }
     Ok(nodes)
-}
-
-fn printed(store: &mut dyn Store, id: ClaimId) -> Result<Output, StoreError> {
-    let mut output = Output::default();
-    let visited = store.output(id, Which::Result, &mut |stream, bytes| {
-        output.push(stream, bytes);
-        Ok(())
-    })?;
-    debug_assert!(visited.is_ok(), "to push to memory never fails");
-    Ok(output)
 }
 
 /// Returns every step below these claims, however deep, each once and as its newest attempt.

@@ -1,7 +1,7 @@
 //! `idem list`.
 
 use super::{group, settle};
-use crate::cli::{Global, ListArgs, Which};
+use crate::cli::{Global, ListArgs, Which, Whose};
 use crate::domain::claim::State;
 use crate::domain::store::{Filter, Listed, Store};
 use crate::domain::timestamp::Timestamp;
@@ -69,16 +69,12 @@ fn say_how_many_more(store: &mut SqliteStore, filter: Filter, shown: &[Listed]) 
 
 /// Returns the filter of the conditions that `list` and `clear` share.
 pub(super) fn filter(which: &Which) -> Filter {
-    Filter {
-        states: which.state.clone(),
-        who: which.who.clone(),
-        conv: which.conv.clone(),
-        tool: which.tool.clone(),
-        since: None,
-        before: None,
-        without_steps: false,
-        limit: None,
-    }
+    Filter { states: which.state.clone(), ..whose(&which.whose) }
+}
+
+/// Returns the filter of whose claims are meant.
+pub(super) fn whose(whose: &Whose) -> Filter {
+    Filter { who: whose.who.clone(), conv: whose.conv.clone(), tool: whose.tool.clone(), ..Filter::default() }
 }
 
 /// Reads a duration back from now, or an RFC 3339 time.

@@ -15,9 +15,9 @@ pub(super) fn prune(global: &Global, args: &PruneArgs) -> anyhow::Result<u8> {
     let mut store = settle::open(&settings::store(global)?)?;
     let pruning = Pruning {
         ended_before: store.now()?.at.minus(args.older_than),
-        who: args.who.clone(),
-        conv: args.conv.clone(),
-        tool: args.tool.clone(),
+        who: args.whose.who.clone(),
+        conv: args.whose.conv.clone(),
+        tool: args.whose.tool.clone(),
         apply: false,
     };
     if args.yes {

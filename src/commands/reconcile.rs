@@ -5,10 +5,9 @@ use anyhow::Context;
 
 use super::finding::Finder;
 use super::run::MAX_OUTPUT;
-use super::{asking, settle};
+use super::{asking, list, settle};
 use crate::cli::{Global, ReconcileArgs};
-use crate::domain::claim::{Claim, Outcome, Probe, Reason, State};
-use crate::domain::store::Filter;
+use crate::domain::claim::{Claim, Outcome, Probe, State};
 use crate::exit::{self, Failure, Kind};
 use crate::settings;
 use crate::store::Location;
@@ -19,7 +18,7 @@ use crate::view::words::{self, Unknown};
 
 /// Asks about each claim in turn, oldest first. Exit code 0: each is known now; 1: some are not, or nothing matched.
 pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result<u8> {
-    let by_filter = args.all || args.who.is_some() || args.conv.is_some() || args.tool.is_some();
+    let by_filter = args.all || !args.whose.is_empty();
     if args.ids.is_empty() && !by_filter {
         let failure =
             Failure::new(Kind::Usage, "name the claims to ask about: by their ids, by --who --conv --tool, or --all");
@@ -83,10 +82,8 @@ fn claims(store: &mut SqliteStore, location: &Location, args: &ReconcileArgs) ->
     if !args.ids.is_empty() {
         return settle::find_all(store, &args.ids);
     }
-    let filter =
-        Filter { who: args.who.clone(), conv: args.conv.clone(), tool: args.tool.clone(), ..Filter::default() };
-    let mut unknown = settle::unknown(store, location, filter)?;
-    unknown.sort_by_key(|claim| (claim.reason == Some(Reason::Steps), claim.id));
+    let mut unknown = settle::unknown(store, location, list::whose(&args.whose))?;
+    unknown.sort_by_key(|claim| (claim.is_held_for_steps(), claim.id));
     Ok(unknown)
 }
 
@@ -114,7 +111,7 @@ fn line(args: &ReconcileArgs, claim: &Claim, what: &str) -> String {
     if args.json {
         return Envelope::of_claim(claim, message, None).line();
     }
-    let for_a_person = claim.state == State::Held && claim.reason != Some(Reason::Steps);
+    let for_a_person = claim.state == State::Held && !claim.is_held_for_steps();
     let hint = if for_a_person { format!("; {}", words::what_then(claim, &Unknown::default())) } else { String::new() };
     format!("{message}{hint}\n")
 }

@@ -1,19 +1,21 @@
-//! What `show`, `clear` and `resolve` share: finding the claim that a person names, and whether its owner lives.
+//! What the commands share: finding the claim that a person names, whether its owner lives, what it printed, and the changes
+//! of state that they make.
 
 use std::collections::HashSet;
 
 use serde_json::json;
 
 use crate::domain::arrival::Liveness;
-use crate::domain::claim::{Claim, Mark, Outcome, Reason, State};
+use crate::domain::claim::{Claim, ClaimId, Mark, Outcome, Reason, State};
 use crate::domain::end::Ended;
 use crate::domain::event::EventKind;
-use crate::domain::store::{ClaimRef, Filter, Found, NewOutput, NewResult, Store, StoreError, Transition};
+use crate::domain::store::{ClaimRef, Filter, Found, NewOutput, NewResult, Store, StoreError, Transition, Which};
 use crate::exit::{Failure, Kind};
 use crate::liveness::LockFile;
 use crate::settings;
 use crate::store::Location;
 use crate::store::sqlite::SqliteStore;
+use crate::view::envelope::Output;
 
 /// Opens the store for a command that doesn't make one: no store has no claims (exit code 1).
 pub(super) fn open(location: &Location) -> anyhow::Result<SqliteStore> {
@@ -60,6 +62,17 @@ pub(super) fn unknown(store: &mut dyn Store, location: &Location, filter: Filter
         }
     }
     Ok(unknown)
+}
+
+/// Reads what an attempt printed, or what stands in its place, into memory.
+pub(super) fn output(store: &mut dyn Store, id: ClaimId, which: Which) -> Result<Output, StoreError> {
+    let mut output = Output::default();
+    let visited = store.output(id, which, &mut |stream, bytes| {
+        output.push(stream, bytes);
+        Ok(())
+    })?;
+    debug_assert!(visited.is_ok(), "to push to memory never fails");
+    Ok(output)
 }
 
 /// Tells whether the owner of a running claim lives; `None` for a claim that isn't running.
@@ -125,10 +138,12 @@ pub(super) fn held(claim: &Claim, reason: Reason, actor: &str) -> Transition {
 /// exit 0 and what was recorded of its output, as a claim that a person resolves.
 pub(super) fn concluded(claim: &Claim, ended: Ended, actor: &str) -> Transition {
     let completed = ended.state == State::Completed;
-    let kind = if completed { EventKind::BecameCompleted } else { EventKind::BecameReleased };
     let detail = json!({ "reason": ended.reason.as_str(), "mark": claim.mark.map(Mark::as_str) }).to_string();
     let result = completed.then_some(NewResult { exit_code: 0, output: NewOutput::Recorded });
-    Transition { result, ..Transition::of(claim, ended, actor.to_owned()).event(kind, Some(detail)) }
+    Transition {
+        result,
+        ..Transition::of(claim, ended, actor.to_owned()).event(EventKind::became(ended.state), Some(detail))
+    }
 }
 
 /// Fails because the claim changed between looking and deciding.

@@ -3,9 +3,9 @@
 use super::finding::open_leaves;
 use super::{group, settle};
 use crate::cli::{Global, ShowArgs};
-use crate::domain::claim::{Claim, ClaimId, Reason, State, Stream};
+use crate::domain::claim::{Claim, Stream};
 use crate::domain::store::{Store, Which};
-use crate::view::envelope::{Envelope, Output, Story};
+use crate::view::envelope::{Envelope, Story};
 use crate::view::story::{Facts, story};
 use crate::{exit, settings, ui};
 
@@ -26,7 +26,7 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
     if args.json {
         let envelope =
             |claim: &Claim, output| Envelope::of_claim(claim, format!("claim {} is {}", claim.id, claim.state), output);
-        let mut shown = envelope(&claim, Some(output(&mut store, claim.id, Which::Result)?));
+        let mut shown = envelope(&claim, Some(settle::output(&mut store, claim.id, Which::Result)?));
         shown.members = group::fields(group::members(&mut store, claim.id, true)?);
         let told = Story {
             claim: shown,
@@ -39,29 +39,19 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         ui::print(&told.line())?;
         return Ok(exit::DONE);
     }
-    let held_for_steps = claim.state == State::Held && claim.reason == Some(Reason::Steps);
-    let stated = output(&mut store, claim.id, Which::Stated)?;
+    let stated = settle::output(&mut store, claim.id, Which::Stated)?;
     let facts = Facts {
         claim: &claim,
         attempts: &attempts,
         events: &events,
-        printed: &output(&mut store, claim.id, Which::Printed)?,
+        printed: &settle::output(&mut store, claim.id, Which::Printed)?,
         stated: Some(&stated).filter(|stated| !stated.stdout.is_empty()),
         members: &group::members(&mut store, claim.id, false)?,
-        open_steps: if held_for_steps { open_leaves(&mut store, &location, claim.id)? } else { Vec::new() },
+        open_steps: if claim.is_held_for_steps() { open_leaves(&mut store, &location, claim.id)? } else { Vec::new() },
         owner: settle::owner(&location, &claim)?,
         first_start: store.first_start(&claim.key)?,
         now: store.now()?,
     };
     ui::print(&story(&facts))?;
     Ok(exit::DONE)
-}
-
-fn output(store: &mut dyn Store, id: ClaimId, which: Which) -> anyhow::Result<Output> {
-    let mut output = Output::default();
-    store.output(id, which, &mut |stream, bytes| {
-        output.push(stream, bytes);
-        Ok(())
-    })??;
-    Ok(output)
 }

@@ -12,11 +12,8 @@ pub(super) fn stats(global: &Global, args: &StatsArgs) -> anyhow::Result<u8> {
     let mut store = settle::open(&settings::store(global)?)?;
     let now = store.now()?.at;
     let filter = Filter {
-        who: args.who.clone(),
-        conv: args.conv.clone(),
-        tool: args.tool.clone(),
         since: args.since.as_deref().map(|since| list::point_in_time(since, now)).transpose()?,
-        ..Filter::default()
+        ..list::whose(&args.whose)
     };
     let stats = store.stats(&filter)?;
     if args.json {

@@ -332,6 +332,22 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Tells whether its owner may still live: while it runs, and while it is held since the owner was lost. One that has
+    /// recorded an end doesn't.
+    pub fn may_have_owner(&self) -> bool {
+        self.state == State::Running || (self.state == State::Held && self.reason == Some(Reason::OwnerLost))
+    }
+
+    /// Tells whether it is held without an end of its own: its owner was killed, or was thought lost.
+    pub fn is_held_without_end(&self) -> bool {
+        self.state == State::Held && matches!(self.reason, Some(Reason::Interrupted | Reason::OwnerLost))
+    }
+
+    /// Tells whether it is held for its steps (design §8).
+    pub fn is_held_for_steps(&self) -> bool {
+        self.state == State::Held && self.reason == Some(Reason::Steps)
+    }
+
     /// Returns the moment when it was claimed, by both clocks.
     pub fn claimed(&self) -> Moment {
         Moment { at: self.created_at, uptime: self.uptime.clone() }

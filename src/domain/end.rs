@@ -19,6 +19,14 @@ pub enum End {
     NotStarted,
 }
 
+/// Returns a signal's name, such as `SIGTERM`.
+pub fn signal_name(number: i32) -> String {
+    match nix::sys::signal::Signal::try_from(number) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) => format!("SIG{number}"),
+    }
+}
+
 /// What the caller said of the command's ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndTerms {

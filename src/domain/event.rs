@@ -1,6 +1,6 @@
 //! Events: every arrival, every transition and every human decision, with time and actor (design §2, §11).
 
-use super::claim::{ClaimId, words};
+use super::claim::{ClaimId, State, words};
 use super::timestamp::Timestamp;
 
 words! {
@@ -36,6 +36,17 @@ words! {
         Cleared = "cleared",
         /// An owner recorded its outcome after a person had freed or resolved its claim.
         LateOutcome = "late-outcome",
+    }
+}
+
+impl EventKind {
+    /// Returns the kind of event by which a claim came into this state: by its end, its marks or a probe.
+    pub fn became(state: State) -> EventKind {
+        match state {
+            State::Completed => EventKind::BecameCompleted,
+            State::Held => EventKind::BecameHeld,
+            _ => EventKind::BecameReleased,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::group::MemberFields;
 use crate::domain::claim::{Claim, Mark, Reason, Stream};
+use crate::domain::end::signal_name;
 use crate::domain::event::Event;
 use crate::exit::Failure;
 
@@ -237,14 +238,6 @@ impl Story {
     /// Returns the story as one line with its line break.
     pub fn line(&self) -> String {
         line(self)
-    }
-}
-
-/// Returns a signal's name, such as `SIGTERM`.
-pub fn signal_name(number: i32) -> String {
-    match nix::sys::signal::Signal::try_from(number) {
-        Ok(signal) => signal.as_str().to_owned(),
-        Err(_) => format!("SIG{number}"),
     }
 }
 

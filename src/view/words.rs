@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use super::envelope::signal_name;
 use super::escape::escape;
 use crate::domain::claim::{Claim, ClaimId, Effect, Mark, Outcome, Reason, State};
+use crate::domain::end::{End, signal_name};
 use crate::domain::timestamp::Timestamp;
 
 /// An answer's words.
@@ -19,12 +19,22 @@ pub struct Words {
     pub hint: Option<String>,
 }
 
-/// How an attempt ended, as part of a sentence: `exited with 7`.
+/// How a command ended, as part of a sentence: `exited with 7`.
+pub fn end(end: End) -> String {
+    match end {
+        End::Exited(code) => format!("exited with {code}"),
+        End::Signaled(signal) => format!("was ended by {}", signal_name(signal)),
+        End::TimedOut { .. } => "was ended by its time limit".to_owned(),
+        End::NotStarted => "never started".to_owned(),
+    }
+}
+
+/// The same of an attempt, by its row.
 pub fn end_of(claim: &Claim) -> String {
     match (claim.exit_code, claim.signal) {
-        _ if claim.reason == Some(Reason::Timeout) => "was ended by its time limit".to_owned(),
-        (Some(code), _) => format!("exited with {code}"),
-        (None, Some(signal)) => format!("was ended by {}", signal_name(signal)),
+        (_, signal) if claim.reason == Some(Reason::Timeout) => end(End::TimedOut { signal }),
+        (Some(code), _) => end(End::Exited(code)),
+        (None, Some(signal)) => end(End::Signaled(signal)),
         (None, None) => "left no exit status".to_owned(),
     }
 }

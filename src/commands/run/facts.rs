@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Arrival;
 use crate::commands::finding::open_leaves;
-use crate::commands::settle::lock_failed;
 use crate::domain::arrival::{Answered, Holder, Liveness, Past, ProbeFacts, Steps};
 use crate::domain::claim::{Claim, Reason, State};
 use crate::domain::end::{Ended, by_marks};
@@ -37,19 +36,15 @@ impl Arrival<'_> {
 
     /// Tells whether a claim's owner lives. One that has recorded an end doesn't; one that was lost may.
     pub(super) fn owner(&mut self, claim: &Claim) -> anyhow::Result<Liveness> {
-        let unended =
-            claim.state == State::Running || (claim.state == State::Held && claim.reason == Some(Reason::OwnerLost));
-        if !unended {
+        if !claim.may_have_owner() {
             return Ok(Liveness::Dead);
         }
-        let location = self.location.clone();
-        Ok(self.locks()?.test(claim.lock).map_err(|error| lock_failed(&location, &error))?)
+        self.by_locks(|locks| locks.test(claim.lock))
     }
 
     fn steps(&mut self, claim: &Claim, by_marks: Option<Ended>) -> anyhow::Result<Steps> {
-        let held_for_them = claim.state == State::Held && claim.reason == Some(Reason::Steps);
         let marked = claim.state == State::Running && by_marks.is_some_and(|ended| ended.state == State::Released);
-        if !held_for_them && !marked {
+        if !claim.is_held_for_steps() && !marked {
             return Ok(Steps::NotAsked);
         }
         Ok(if self.store.open_steps(claim.id)?.is_empty() { Steps::Known } else { Steps::Open })
@@ -57,9 +52,11 @@ impl Arrival<'_> {
 
     /// Gathers what the words of an unknown outcome need.
     pub(super) fn unknown(&mut self, claim: &Claim) -> Unknown {
-        let held_for_them = claim.state == State::Held && claim.reason == Some(Reason::Steps);
-        let location = self.location.clone();
-        let steps = if held_for_them { open_leaves(self.store.as_mut(), &location, claim.id) } else { Ok(Vec::new()) };
+        let steps = if claim.is_held_for_steps() {
+            open_leaves(self.store.as_mut(), &self.location, claim.id)
+        } else {
+            Ok(Vec::new())
+        };
         Unknown {
             probe: self.probe_of(claim).map(str::to_owned),
             window_end: self.window_end(claim),
@@ -78,8 +75,7 @@ impl Arrival<'_> {
         if claim.state != State::Held {
             return Ok(ProbeFacts::default());
         }
-        let location = self.location.clone();
-        let running = self.locks()?.is_probed(claim.lock).map_err(|error| lock_failed(&location, &error))?;
+        let running = self.by_locks(|locks| locks.is_probed(claim.lock))?;
         let answered = match &self.asked {
             Some((asked, how)) if *asked == claim.id => {
                 if how.is_some() {

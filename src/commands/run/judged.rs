@@ -1,7 +1,6 @@
 //! The way of an arrival to its answer: judged by the claim that holds its key, it does what the verdict says, until there is
 //! an answer (design §5).
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -17,7 +16,7 @@ use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Probe, Reason, State};
 use crate::domain::end::Ended;
 use crate::domain::event::EventKind;
 use crate::domain::store::{Claimed, Transition};
-use crate::liveness::{Asker, ProbeLock};
+use crate::liveness::{Asker, LockFile, ProbeLock};
 use crate::process::signals::Signals;
 use crate::settings;
 use crate::ui::Waiting;
@@ -169,9 +168,7 @@ impl Arrival<'_> {
         // From now on this arrival is there: of an attempt that begins later and ends before the insert below it is told.
         self.seen = Some(seen);
         let owner = settings::owner();
-        let location = self.location.clone();
-        let failed = |error: io::Error| lock_failed(&location, &error);
-        let lock = self.locks()?.take().map_err(failed)?;
+        let lock = self.by_locks(LockFile::take)?;
         // From here on a signal doesn't end this process: it would leave a claim behind that nobody knows to be empty.
         let signals = Signals::install().context("the signal handlers can't be installed")?;
         let new = NewClaim {
@@ -193,25 +190,24 @@ impl Arrival<'_> {
         let claimed = self.store.claim(&new)?;
         // Only now: who waits for this arrival's probe then finds the attempt that came of it.
         self.right = None;
-        if let Claimed::Inserted { id, attempt, .. } = claimed {
-            let answer = own::run(self, Owned { id, attempt, lock, signals })?;
-            return Ok(Next::Answer(Box::new(answer)));
-        }
-        lock.release().map_err(failed)?;
-        Ok(match claimed {
+        let next = match claimed {
+            Claimed::Inserted { id, attempt, .. } => {
+                let answer = own::run(self, Owned { id, attempt, lock, signals })?;
+                return Ok(Next::Answer(Box::new(answer)));
+            }
             Claimed::Missed(claim) => Next::Past(claim),
             Claimed::Taken(claim) => Next::Meet(claim),
-            Claimed::Inserted { .. } => Next::Look,
-        })
+        };
+        lock.release().map_err(|error| lock_failed(&self.location, &error))?;
+        Ok(next)
     }
 
     /// Waits for the owner of a running claim, to be judged by what has become of that very attempt.
     fn wait_for(&mut self, claim: &Claim) -> anyhow::Result<Next> {
         let limit = self.time_left();
-        let location = self.location.clone();
         let shown =
             self.show_wait(claim, &format!("claim {} is run by {}; waiting for its end", claim.id, claim.owner.actor));
-        let waited = self.locks()?.wait(claim.lock, limit).map_err(|error| lock_failed(&location, &error))?;
+        let waited = self.by_locks(|locks| locks.wait(claim.lock, limit))?;
         drop(shown);
         if !waited {
             return Ok(Next::Answer(Box::new(Answer::busy(self, claim, true))));
@@ -232,14 +228,12 @@ impl Arrival<'_> {
     /// attempt that comes of the answer; the first of them makes it, if the asker doesn't.
     fn wait_for_probe(&mut self, claim: &Claim) -> anyhow::Result<Next> {
         let limit = self.time_left();
-        let location = self.location.clone();
-        let failed = |error: io::Error| lock_failed(&location, &error);
         let for_attempt =
-            self.waited == Some(claim.id) || self.locks()?.is_probed_by_owner(claim.lock).map_err(failed)?;
+            self.waited == Some(claim.id) || self.by_locks(|locks| locks.is_probed_by_owner(claim.lock))?;
         let before = self.store.times_asked(claim.id)?;
         let asked = format!("claim {} of {} is held, and its target is being asked", claim.id, claim.owner.actor);
         let shown = self.show_wait(claim, &format!("{asked}; waiting for the answer"));
-        let waited = self.locks()?.wait_for_probe(claim.lock, limit).map_err(failed)?;
+        let waited = self.by_locks(|locks| locks.wait_for_probe(claim.lock, limit))?;
         drop(shown);
         if !waited {
             return Ok(Next::Answer(Box::new(self.held_while_asked(claim))));

@@ -16,6 +16,7 @@ mod subst;
 
 use std::borrow::Cow;
 use std::fs::File;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Instant;
@@ -26,7 +27,7 @@ use self::answer::{Answer, Tone};
 use self::call::Call;
 use super::group;
 use super::policed::Policed;
-use super::settle::lock_failed;
+use super::settle::{self, lock_failed};
 use crate::cli::{Global, RunArgs};
 use crate::domain::arrival::Terms;
 use crate::domain::claim::{Claim, ClaimId, CommandLine, Means};
@@ -194,6 +195,12 @@ impl Arrival<'_> {
         self.locks.as_ref().context("the lock file was just opened")
     }
 
+    /// Asks the lock file, and names it in an error of the system.
+    fn by_locks<T>(&mut self, ask: impl FnOnce(&LockFile) -> io::Result<T>) -> anyhow::Result<T> {
+        let asked = ask(self.locks()?);
+        Ok(asked.map_err(|error| lock_failed(&self.location, &error))?)
+    }
+
     /// Where output goes: on to idem's own streams, opened like this, or, with `--json`, into the envelope alone.
     fn outlets(&self, open: fn(BorrowedFd<'static>) -> Outlet) -> [Outlet; 2] {
         if self.args.json { [Outlet::closed(), Outlet::closed()] } else { own::own_streams().map(open) }
@@ -209,11 +216,6 @@ impl Arrival<'_> {
         if !self.wants_output {
             return None;
         }
-        let mut output = Output::default();
-        let read = self.store.output(claim.id, Which::Result, &mut |stream, bytes| {
-            output.push(stream, bytes);
-            Ok(())
-        });
-        read.ok().map(|_| output)
+        settle::output(self.store.as_mut(), claim.id, Which::Result).ok()
     }
 }

@@ -123,7 +123,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
     let asking = right_to_ask(arrival, owned, &finish);
     let (finished, dropped) = match finish_or_drop_output(arrival, owned, finish, &recorded.rest) {
         Ok(finished) => finished,
-        Err(error) => return lost(arrival, owned.id, code, &how_it_ended(end), &error, recorded.output),
+        Err(error) => return lost(arrival, owned.id, code, &words::end(end), &error, recorded.output),
     };
     // Let go only now: whoever sees the lock free must see the outcome.
     let _ = owned.lock.release();
@@ -148,7 +148,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
         // No error that ends in "nothing was run" may come from here on.
         return Answer::lost(code, None, words::recorded_and_unreadable(owned.id), recorded.output);
     };
-    let how = how_it_ended(end);
+    let how = words::end(end);
     // Late: somebody else decided, before the end was recorded or while the target was being asked.
     let late = match finished {
         Finished::Recorded(ended) => claim.state != became.unwrap_or(ended).state,
@@ -375,15 +375,6 @@ fn status(end: End) -> u8 {
         End::NotStarted => i32::from(exit::OWN),
     };
     u8::try_from(status).unwrap_or(exit::OWN)
-}
-
-fn how_it_ended(end: End) -> String {
-    match end {
-        End::Exited(code) => format!("exited with {code}"),
-        End::Signaled(signal) => format!("was ended by {}", crate::view::envelope::signal_name(signal)),
-        End::TimedOut { .. } => "was ended by its time limit".to_owned(),
-        End::NotStarted => "never started".to_owned(),
-    }
 }
 
 /// Returns idem's own stdout and stderr, for passing the command's on.

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::{rows, write};
-use crate::domain::claim::{Claim, ClaimId, Reason, State};
+use crate::domain::claim::{Claim, ClaimId, State};
 use crate::domain::group::{Emitted, Enclosing, Made, Member, same};
 use crate::domain::key::Key;
 use crate::domain::timestamp::Timestamp;
@@ -28,8 +28,7 @@ fn group_of(conn: &Connection, id: ClaimId) -> rusqlite::Result<ClaimId> {
 pub(super) fn open_attempt(conn: &Connection, from: &Enclosing) -> rusqlite::Result<Option<Result<Claim, State>>> {
     let claim = write::get(conn, from.id)?.filter(|claim| claim.lock.token() == from.token);
     Ok(claim.map(|claim| {
-        let unended = matches!(claim.reason, Some(Reason::Interrupted | Reason::OwnerLost));
-        let open = claim.state == State::Running || (claim.state == State::Held && unended);
+        let open = claim.state == State::Running || claim.is_held_without_end();
         if open { Ok(claim) } else { Err(claim.state) }
     }))
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
+use super::read::of_call;
 use super::write;
 use crate::domain::claim::{ClaimId, State};
 use crate::domain::prune::{Attempt, Bounds, Pruned, Pruning, Reached, groups, may_go};
@@ -113,11 +114,8 @@ impl Course {
         }
         let mut sql = format!("SELECT id, key FROM claim WHERE id > ?1 AND id <= ?2 AND finished_at < ?3 AND {FINAL}");
         let mut values: Vec<Value> = vec![self.at.into(), self.last.into(), pruning.ended_before.0.into()];
-        for (column, value) in [("who", &pruning.who), ("conv", &pruning.conv), ("tool", &pruning.tool)] {
-            if let Some(value) = value {
-                values.push(value.clone().into());
-                sql += &format!(" AND {column} = ?{}", values.len());
-            }
+        for condition in of_call([&pruning.who, &pruning.conv, &pruning.tool], &mut values) {
+            sql += &format!(" AND {condition}");
         }
         sql += &format!(" ORDER BY id LIMIT {CANDIDATES}");
         let mut statement = conn.prepare_cached(&sql)?;

@@ -86,12 +86,7 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
             _ => format!("state IN ('{}')", words.join("', '")),
         });
     }
-    for (column, value) in [("who", &filter.who), ("conv", &filter.conv), ("tool", &filter.tool)] {
-        if let Some(value) = value {
-            values.push(value.clone().into());
-            wanted.push(format!("{column} = ?{}", values.len()));
-        }
-    }
+    wanted.extend(of_call([&filter.who, &filter.conv, &filter.tool], &mut values));
     for (comparison, time) in [(">=", filter.since), ("<", filter.before)] {
         if let Some(time) = time {
             values.push(time.0.into());
@@ -103,6 +98,18 @@ fn conditions(filter: &Filter) -> (String, Vec<Value>) {
     }
     let wanted = if wanted.is_empty() { String::new() } else { format!(" WHERE {}", wanted.join(" AND ")) };
     (wanted, values)
+}
+
+/// Returns the conditions that a claim is of this who, conv and tool, as far as they are given, and adds their values.
+pub(super) fn of_call(call: [&Option<String>; 3], values: &mut Vec<Value>) -> Vec<String> {
+    let mut wanted = Vec::new();
+    for (column, value) in ["who", "conv", "tool"].into_iter().zip(call) {
+        if let Some(value) = value {
+            values.push(value.clone().into());
+            wanted.push(format!("claim.{column} = ?{}", values.len()));
+        }
+    }
+    wanted
 }
 
 /// Reads every attempt of a key, oldest first.

@@ -3,6 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
+use super::read::of_call;
 use crate::domain::claim::State;
 use crate::domain::event::EventKind;
 use crate::domain::stats::{Day, Stats};
@@ -49,11 +50,8 @@ fn each(
 ) -> rusqlite::Result<()> {
     let mut values: Vec<Value> = vec![filter.since.map_or(i64::MIN, |since| since.0).into()];
     let mut sql = select.to_owned();
-    for (column, value) in [("who", &filter.who), ("conv", &filter.conv), ("tool", &filter.tool)] {
-        if let Some(value) = value {
-            values.push(value.clone().into());
-            sql += &format!(" AND claim.{column} = ?{}", values.len());
-        }
+    for condition in of_call([&filter.who, &filter.conv, &filter.tool], &mut values) {
+        sql += &format!(" AND {condition}");
     }
     let mut statement = conn.prepare(&format!("{sql} {group}"))?;
     let mut rows = statement.query(params_from_iter(values))?;

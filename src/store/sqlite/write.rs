@@ -3,13 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::SystemTime;
 
-use nix::sys::signal::Signal;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::group::{join, open_attempt, open_steps};
 use super::rows::{self, millis};
 use crate::domain::claim::{Chunk, Claim, ClaimId, InPlaceOf, Mark, NewClaim, Outcome, State, Stream};
-use crate::domain::end::{End, Ended, judge_end};
+use crate::domain::end::{End, Ended, judge_end, signal_name};
 use crate::domain::event::{EventKind, NewEvent};
 use crate::domain::group::Enclosing;
 use crate::domain::key::Key;
@@ -228,7 +227,7 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
     }
     let detail = end_detail(finish, ended);
     if changed == 1 {
-        insert_event(tx, id, at, became(ended.state), &finish.actor, Some(&detail))?;
+        insert_event(tx, id, at, EventKind::became(ended.state), &finish.actor, Some(&detail))?;
         return Ok(Finished::Recorded(ended));
     }
     // A row that was freed has no result of its own: what is known now is told there, and those who waited for this very
@@ -275,14 +274,6 @@ fn end_row(
     ])
 }
 
-fn became(state: State) -> EventKind {
-    match state {
-        State::Completed => EventKind::BecameCompleted,
-        State::Held => EventKind::BecameHeld,
-        _ => EventKind::BecameReleased,
-    }
-}
-
 fn end_detail(finish: &Finish, ended: Ended) -> String {
     serde_json::json!({
         "outcome": ended.outcome.as_str(),
@@ -291,10 +282,6 @@ fn end_detail(finish: &Finish, ended: Ended) -> String {
         "signal": finish.signal.map(signal_name),
     })
     .to_string()
-}
-
-fn signal_name(number: i32) -> String {
-    Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |signal| signal.as_str().to_owned())
 }
 
 /// Changes a claim's state if it is still what it is changed from.
