@@ -273,6 +273,18 @@ fn reach(latency: Duration) -> Duration {
     start.elapsed() * 3 / 2 + latency
 }
 
+/// Lets an order arrive until idem says that it is paid; its first four arrivals are killed in the middle.
+#[track_caller]
+fn until_paid_though_killed<'a>(target: &Target, order: &str, reach: Duration, call: impl Fn() -> Call<'a>) {
+    until_paid(target, order, |arrival| {
+        let mut random = Random::new(target.seed(), &format!("kill {order}"), arrival);
+        match arrival {
+            0..4 => kill_in_the_middle(call().start(), &mut random, reach),
+            _ => Some(call().answer()),
+        }
+    });
+}
+
 /// Kills idem, its command, or both, at a moment of no meaning. Returns what idem answered where it was left alive.
 fn kill_in_the_middle(running: Running, random: &mut Random, reach: Duration) -> Option<Answer> {
     // No moment is the right one: the point is to hit as many different ones as a run has.
@@ -332,13 +344,7 @@ fn a_probe_settles_external_calls_that_are_killed_in_the_middle_again_and_again(
     in_four_threads(more, |order| {
         let call =
             || pay_with_patience(&env, &target, order, "0.2").args(["--probe", &probe, "--probe-timeout", "400ms"]);
-        until_paid(&target, order, |arrival| {
-            let mut random = Random::new(target.seed(), &format!("kill {order}"), arrival);
-            match arrival {
-                0..4 => kill_in_the_middle(call().start(), &mut random, reach),
-                _ => Some(call().answer()),
-            }
-        });
+        until_paid_though_killed(&target, order, reach, call);
     });
     nothing_is_left_unknown(&env);
 }
@@ -351,13 +357,7 @@ fn resending_completes_external_calls_that_are_killed_in_the_middle_again_and_ag
     let more = |order| order < SOME;
     in_four_threads(more, |order| {
         let call = || pay_with_patience(&env, &target, order, "0.2").args(["--resend-within", "1h"]);
-        until_paid(&target, order, |arrival| {
-            let mut random = Random::new(target.seed(), &format!("kill {order}"), arrival);
-            match arrival {
-                0..4 => kill_in_the_middle(call().start(), &mut random, reach),
-                _ => Some(call().answer()),
-            }
-        });
+        until_paid_though_killed(&target, order, reach, call);
     });
     nothing_is_left_unknown(&env);
 }
