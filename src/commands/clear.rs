@@ -1,15 +1,15 @@
 //! `idem clear`: a person frees a key (design §7). The row stays as history.
 
 use super::agreeing::Plan;
-use super::{group, list, settle};
+use super::{group, list, say_failed, settle};
 use crate::cli::{ClearArgs, Global, Which};
 use crate::domain::claim::{Claim, ClaimId, State};
 use crate::domain::store::Store;
-use crate::exit::{self, Failure, Kind};
+use crate::exit::{self, Failure, Kind, Of};
 use crate::settings;
 use crate::store::Location;
 use crate::store::sqlite::SqliteStore;
-use crate::ui::{self, Ui};
+use crate::ui;
 use crate::view::words;
 
 /// Clears claims by id or by filter, and says of each what was changed.
@@ -71,13 +71,8 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
 /// Clears what may be cleared, in one transaction: a group that is cut in half would run half of it again. Says of each what
 /// was changed; one refusal doesn't keep the others.
 fn clear_all(store: &mut SqliteStore, location: &Location, claims: &[Claim], args: &ClearArgs) -> anyhow::Result<u8> {
-    let ui = Ui::new(false);
     let mut code = exit::DONE;
-    let mut refuse = |error: anyhow::Error| {
-        let failure = Failure::from_error(error);
-        ui.error(&failure.message, failure.hint.as_deref());
-        code = code.max(failure.kind.code(exit::Of::Other));
-    };
+    let mut refuse = |error: anyhow::Error| code = code.max(say_failed(&Failure::from_error(error), Of::Other));
     let mut changes = Vec::new();
     for claim in claims {
         let owner = settle::owner(location, claim)?;

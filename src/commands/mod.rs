@@ -52,11 +52,13 @@ pub fn dispatch(parsed: Parsed) -> u8 {
         Verb::CompleteValues(args) => completions::values(&global, &args),
         Verb::Policy(args) => policy::policy(&global, &args),
     };
-    result.unwrap_or_else(|error| {
-        let failure = Failure::from_error(error);
-        Ui::new(false).error(&failure.message, failure.hint.as_deref());
-        failure.kind.code(Of::Other)
-    })
+    result.unwrap_or_else(|error| say_failed(&Failure::from_error(error), Of::Other))
+}
+
+/// Says what went wrong. Returns its exit code.
+fn say_failed(failure: &Failure, of: Of) -> u8 {
+    Ui::new(false).error(&failure.message, failure.hint.as_deref());
+    failure.kind.code(of)
 }
 
 /// Answers a command line that clap could not parse, or that asks for help. Returns the exit code.
@@ -85,8 +87,7 @@ pub fn not_parsed(args: &[OsString], error: &clap::Error) -> u8 {
     if of == Of::Run && wants_json(args) {
         let _ = ui::print(&crate::view::envelope::Envelope::of_failure(&failure).line());
     }
-    Ui::new(false).error(&failure.message, failure.hint.as_deref());
-    failure.kind.code(of)
+    say_failed(&failure, of)
 }
 
 fn wants_json(args: &[OsString]) -> bool {

@@ -3,13 +3,13 @@
 use anyhow::Context;
 
 use super::agreeing::Plan;
-use super::settle;
+use super::{say_failed, settle};
 use crate::cli::{Global, ResolveArgs, Told, Verdict};
 use crate::domain::claim::{Claim, Mark, Outcome, State};
 use crate::domain::store::{ClaimRef, Filter, NewOutput, NewResult, Store};
-use crate::exit::{self, Failure, Kind};
+use crate::exit::{self, Failure, Kind, Of};
 use crate::settings;
-use crate::ui::{self, Ui};
+use crate::ui;
 use crate::view::words;
 
 /// What a person says of some claims.
@@ -60,9 +60,7 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     for claim in &claims {
         if let Err(error) = decision.make(&mut store, claim) {
             // What could change in this moment keeps the others from nothing: each claim is said on its own.
-            let failure = Failure::from_error(error);
-            Ui::new(false).error(&failure.message, failure.hint.as_deref());
-            code = code.max(failure.kind.code(exit::Of::Other));
+            code = code.max(say_failed(&Failure::from_error(error), Of::Other));
         }
     }
     Ok(code)
