@@ -4,9 +4,10 @@
 //! it returns (G1); appended output and arrivals that ran nothing need not be.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, State, Stream};
+use super::claim::{Chunk, Claim, ClaimId, LockPlace, Mark, NewClaim, State, Stream};
 use super::end::{End, EndTerms, Ended};
 use super::event::{Event, EventKind, NewEvent};
 use super::group::{Emitted, Enclosing, Member};
@@ -49,6 +50,9 @@ pub struct Finish {
     pub signal: Option<i32>,
     /// How many bytes of output are missing from the record.
     pub missing: i64,
+    /// How many bytes of output are in the record once the rest is in it too: where the answer to an earlier write was lost,
+    /// this tells what of the rest is there already.
+    pub recorded: i64,
     /// Who records it.
     pub actor: String,
 }
@@ -196,13 +200,28 @@ pub trait Store {
     /// Returns the claim that holds the key. Reads only, and takes no lock that a writer could hold.
     fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError>;
 
-    /// Returns the number of the newest row, 0 in an empty store: for [`NewClaim::seen`].
-    fn newest(&mut self) -> Result<ClaimId, StoreError>;
+    /// Returns a number below that of every attempt of the key that is claimed from now on, 0 in an empty store: for
+    /// [`NewClaim::seen`].
+    fn newest(&mut self, key: &Key) -> Result<ClaimId, StoreError>;
 
     /// Inserts the claim unless the key is held or an attempt was missed; the insert is the arbiter. Recorded, with its `run` event.
     ///
     /// In the same transaction it releases the claim in whose place the new one comes, where it comes in one's.
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError>;
+
+    /// Returns the claim that was made with this very lock, where there is one: what came of a claim whose answer was lost.
+    fn made_with(&mut self, key: &Key, lock: LockPlace) -> Result<Option<Claim>, StoreError>;
+
+    /// Shows from now on that the owner of this claim lives, where many hosts share the store: its command has started. Ends
+    /// with [`Store::leave_off`] and with this process.
+    fn attend(&mut self, id: ClaimId);
+
+    /// Ends what works in the background for a running attempt. Returns the output that isn't known to be recorded yet, in
+    /// order: what comes after it belongs behind it.
+    fn leave_off(&mut self) -> Vec<Chunk>;
+
+    /// Sleeps until a claim isn't running any more as it was read, or until `at_most` has passed; it may wake early.
+    fn wait_for_change(&mut self, claim: &Claim, at_most: Duration) -> Result<(), StoreError>;
 
     /// Returns a claim by its number.
     fn get(&mut self, id: ClaimId) -> Result<Option<Claim>, StoreError>;
@@ -362,6 +381,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Makes one of an error of the system while doing something at this store.
+    pub fn from_io(path: &Path, doing: &str, error: &io::Error) -> StoreError {
+        let path = path.to_owned();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full(path),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(path),
+            _ => StoreError::Other(path, format!("{doing}: {error}")),
+        }
+    }
+
     /// Returns the error's kind as one word, for the JSON.
     pub fn kind(&self) -> &'static str {
         match self {
