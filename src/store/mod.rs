@@ -3,12 +3,16 @@
 //! Invariant: a store knows `domain`, `host` and `lock`, neither `process` nor the terminal.
 
 mod guard;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod sqlite;
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "postgres")]
+use self::postgres::{PostgresPlace, PostgresStore};
 use self::sqlite::SqliteStore;
 pub use self::sqlite::place::SqlitePlace;
 pub(in crate::store) use self::sqlite::place::beside;
@@ -29,6 +33,9 @@ pub struct Location {
 pub enum Place {
     /// A file on this machine.
     Sqlite(SqlitePlace),
+    /// A PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PostgresPlace>),
 }
 
 impl Location {
@@ -36,6 +43,12 @@ impl Location {
     pub fn parse(given: &Path, here: &Path, state: Option<PathBuf>) -> Result<Location, StoreError> {
         let scheme = given.to_str().and_then(|text| text.split_once("://"));
         if let Some((scheme, _)) = scheme.filter(|(scheme, _)| !scheme.is_empty() && !scheme.contains('/')) {
+            #[cfg(feature = "postgres")]
+            if matches!(scheme, "postgres" | "postgresql") {
+                let place = Place::Postgres(Box::new(postgres_place(given)?));
+                // Its owners' locks are there, and what could not be recorded in it.
+                return Ok(Location { place, state: Some(state.ok_or(StoreError::NoHome)?) });
+            }
             // The rest of a URL can hold a password.
             return Err(StoreError::UnknownUrl(format!("{scheme}:// URLs")));
         }
@@ -51,6 +64,8 @@ impl Location {
     pub fn shown(&self) -> String {
         match &self.place {
             Place::Sqlite(place) => place.path.display().to_string(),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(place) => place.shown().to_owned(),
         }
     }
 
@@ -58,6 +73,9 @@ impl Location {
     pub fn for_environment(&self) -> OsString {
         match &self.place {
             Place::Sqlite(place) => place.path.clone().into_os_string(),
+            // With the password: a step of the command has to get there too.
+            #[cfg(feature = "postgres")]
+            Place::Postgres(place) => OsString::from(place.given()),
         }
     }
 
@@ -65,6 +83,8 @@ impl Location {
     pub fn is_told(&self, told: &Path) -> bool {
         match &self.place {
             Place::Sqlite(place) => told == place.path || is_same_file(told, &place.path),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(place) => postgres_place(told).is_ok_and(|told| told.identity() == place.identity()),
         }
     }
 
@@ -72,6 +92,8 @@ impl Location {
     pub fn files(&self) -> Vec<PathBuf> {
         match &self.place {
             Place::Sqlite(place) => place.files(),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(_) => vec![self.lock_path()],
         }
     }
 
@@ -79,6 +101,9 @@ impl Location {
     pub fn lock_path(&self) -> PathBuf {
         match &self.place {
             Place::Sqlite(place) => place.lock_path(),
+            // One for all databases: the bytes are drawn by lot.
+            #[cfg(feature = "postgres")]
+            Place::Postgres(_) => self.state.as_deref().unwrap_or(Path::new("/")).join("postgres-lock"),
         }
     }
 
@@ -86,6 +111,8 @@ impl Location {
     pub fn is_shared(&self) -> bool {
         match &self.place {
             Place::Sqlite(_) => false,
+            #[cfg(feature = "postgres")]
+            Place::Postgres(_) => true,
         }
     }
 
@@ -93,6 +120,11 @@ impl Location {
     pub fn open(&self) -> Result<Box<dyn Store>, StoreError> {
         match &self.place {
             Place::Sqlite(place) => Ok(Box::new(SqliteStore::open(place)?)),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(place) => {
+                self.prepare_state()?;
+                Ok(Box::new(PostgresStore::open(place)?))
+            }
         }
     }
 
@@ -102,8 +134,35 @@ impl Location {
             Place::Sqlite(place) => {
                 Ok(SqliteStore::open_existing(place)?.map(|store| Box::new(store) as Box<dyn Store>))
             }
+            #[cfg(feature = "postgres")]
+            Place::Postgres(place) => {
+                self.prepare_state()?;
+                Ok(PostgresStore::open_existing(place)?.map(|store| Box::new(store) as Box<dyn Store>))
+            }
         }
     }
+}
+
+#[cfg(feature = "postgres")]
+impl Location {
+    /// Makes the folder of idem's own state where it isn't there, and checks it as a store's is: locks must hold in it.
+    fn prepare_state(&self) -> Result<(), StoreError> {
+        let state = self.state.as_deref().ok_or(StoreError::NoHome)?;
+        match guard::check_folder(state) {
+            Err(StoreError::FolderMissing(_)) => {
+                guard::create_folder(state)?;
+                guard::check_folder(state)
+            }
+            checked => checked,
+        }
+    }
+}
+
+#[cfg(feature = "postgres")]
+fn postgres_place(url: &Path) -> Result<PostgresPlace, StoreError> {
+    let url = url.to_str().ok_or_else(|| StoreError::BadUrl("it is not UTF-8".to_owned()))?;
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    PostgresPlace::parse(url, &|name| std::env::var(name).ok(), home.as_deref())
 }
 
 impl Location {
@@ -111,6 +170,14 @@ impl Location {
     pub fn look_at(&self) -> Vec<Finding> {
         match &self.place {
             Place::Sqlite(place) => sqlite::health::look_at_place(place),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(_) => match self.prepare_state() {
+                Ok(()) => {
+                    let folder = self.state.as_deref().unwrap_or(Path::new("/")).display().to_string();
+                    vec![Finding::fine("folder", format!("{folder}, for the locks of this host's owners"))]
+                }
+                Err(error) => vec![Finding::unusable(&error)],
+            },
         }
     }
 
@@ -118,6 +185,8 @@ impl Location {
     pub fn size(&self) -> Option<u64> {
         match &self.place {
             Place::Sqlite(place) => place.path.metadata().ok().map(|metadata| metadata.len()),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(_) => None,
         }
     }
 }
