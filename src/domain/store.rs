@@ -303,6 +303,18 @@ pub trait Store {
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError>;
 
+    /// The same of a result, for an arrival that it is replayed to: its event is left, as [`Store::arrived`] does.
+    fn replay(
+        &mut self,
+        id: ClaimId,
+        actor: &str,
+        visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> Result<io::Result<()>, StoreError> {
+        // That the event can't be left is no reason to keep the result back.
+        let _ = self.arrived(id, EventKind::Replay, actor);
+        self.output(id, Which::Result, visit)
+    }
+
     /// Counts what the claims of this who, conv and tool have seen since then, arrivals up to date. States, steps and limit
     /// don't count.
     fn stats(&mut self, filter: &Filter) -> Result<Stats, StoreError>;

@@ -48,8 +48,9 @@ fn insert() -> String {
     )
 }
 
-/// Tries once to claim. `None`: another attempt came and went in this moment; try again.
-pub(super) fn claim(conn: &mut Connection, new: &NewClaim) -> Result<Option<Claimed>, Trouble> {
+/// Tries once to claim. `None`: another attempt came and went in this moment; try again. `again`: an answer was lost before, so
+/// that the row which is there may be this arrival's own.
+pub(super) fn claim(conn: &mut Connection, new: &NewClaim, again: bool) -> Result<Option<Claimed>, Trouble> {
     let inserted = if new.in_place_of.is_none() && new.enclosing.is_none() {
         insert_claim(conn, new, None)?
     } else {
@@ -59,12 +60,12 @@ pub(super) fn claim(conn: &mut Connection, new: &NewClaim) -> Result<Option<Clai
         return Ok(inserted);
     }
     let Some(newest) = newest(conn, &new.key)? else { return Ok(None) };
-    Ok(told(newest, new))
+    Ok(told(newest, new, again))
 }
 
 /// What is told of the newest row of the key to an arrival that inserted none.
-fn told(newest: Claim, new: &NewClaim) -> Option<Claimed> {
-    if newest.lock == new.lock && newest.state == State::Running {
+fn told(newest: Claim, new: &NewClaim, again: bool) -> Option<Claimed> {
+    if again && newest.lock == new.lock && newest.state == State::Running {
         // Its own row: the statement that made it was answered to nobody.
         return Some(own(&newest));
     }

@@ -62,8 +62,6 @@ pub struct PostgresStore {
     seen_every: Duration,
     companion: Option<Companion>,
     waiting: Waiting,
-    /// A replay's event, which goes along with the look at its output.
-    replay: Option<(ClaimId, String)>,
 }
 
 impl PostgresStore {
@@ -76,7 +74,6 @@ impl PostgresStore {
             seen_every: Duration::from_secs(5),
             companion: None,
             waiting: Waiting::default(),
-            replay: None,
         };
         store.connect()?;
         Ok(store)
@@ -199,6 +196,28 @@ impl PostgresStore {
             let _ = waiting::wake(conn, id);
         }
     }
+
+    /// Hands output to `visit`, piece by piece. `replay`: the arrival that it is for.
+    fn read(
+        &mut self,
+        mut output: Output,
+        mut replay: Option<&str>,
+        visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> Result<io::Result<()>, StoreError> {
+        loop {
+            let replay = replay.take();
+            let piece = self.ask(|conn| output.next(conn, replay))?;
+            let Some(piece) = piece else { return Err(StoreError::Pruned(self.path(), output.id)) };
+            for (stream, data) in &piece.chunks {
+                if let Err(error) = visit(*stream, data) {
+                    return Ok(Err(error));
+                }
+            }
+            if piece.last {
+                return Ok(Ok(()));
+            }
+        }
+    }
 }
 
 /// Returns a pause that grows with the tries, a little different for each process: those that are in each other's way part.
@@ -231,9 +250,9 @@ impl Store for PostgresStore {
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError> {
         self.seen_every = new.seen_every;
         self.make_ready()?;
-        let mut tries = 0;
+        let (mut tries, mut again) = (0, false);
         loop {
-            let trouble = match claiming::claim(self.connect()?, new) {
+            let trouble = match claiming::claim(self.connect()?, new, again) {
                 Ok(Some(claimed)) => return Ok(claimed),
                 Ok(None) => Trouble::Retry("others claimed and left the key in the same moments".to_owned()),
                 Err(trouble) => trouble,
@@ -248,7 +267,10 @@ impl Store for PostgresStore {
                     Some(made) if made.state.holds_key() => return Ok(Claimed::Taken(Box::new(made))),
                     Some(made) => return Ok(Claimed::Missed(Box::new(made))),
                     // It did not come to be, or is still on its way: it is sent again, and one of the two is.
-                    None if tries < RETRIES => tries += 1,
+                    None if tries < RETRIES => {
+                        tries += 1;
+                        again = true;
+                    }
                     None => return Err(self.error(trouble)),
                 },
                 trouble => return Err(self.error(trouble)),
@@ -377,11 +399,6 @@ impl Store for PostgresStore {
     }
 
     fn arrived(&mut self, id: ClaimId, kind: EventKind, actor: &str) -> Result<(), StoreError> {
-        if kind == EventKind::Replay {
-            // The look at its output follows, and takes it along.
-            self.replay = Some((id, actor.to_owned()));
-            return Ok(());
-        }
         self.leave(id, &NewEvent { kind, detail: None }, actor)
     }
 
@@ -424,20 +441,17 @@ impl Store for PostgresStore {
         which: Which,
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError> {
-        let mut output = Output::of(id, which);
-        loop {
-            let replay = self.replay.take_if(|(of, _)| *of == id);
-            let piece = self.ask(|conn| output.next(conn, replay.as_ref().map(|(_, actor)| actor.as_str())))?;
-            let Some(piece) = piece else { return Err(StoreError::Pruned(self.path(), id)) };
-            for (stream, data) in &piece.chunks {
-                if let Err(error) = visit(*stream, data) {
-                    return Ok(Err(error));
-                }
-            }
-            if piece.last {
-                return Ok(Ok(()));
-            }
-        }
+        self.read(Output::of(id, which), None, visit)
+    }
+
+    /// The event goes along with the first look at the output, in one round trip.
+    fn replay(
+        &mut self,
+        id: ClaimId,
+        actor: &str,
+        visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> Result<io::Result<()>, StoreError> {
+        self.read(Output::of(id, Which::Result), Some(actor), visit)
     }
 
     fn stats(&mut self, filter: &Filter) -> Result<Stats, StoreError> {

@@ -89,15 +89,18 @@ impl Course {
         for _ in 0..KEYS {
             let Some((id, key)) = course.next.pop_front() else { break };
             course.at = course.at.max(id);
-            course.prune_key(conn, pruning, &key)?;
+            course.prune_key(conn, pruning, id, &key)?;
         }
         conn.commit()?;
         Ok(course)
     }
 
-    /// Prunes what may go of one key.
-    fn prune_key(&mut self, conn: &mut Connection, pruning: &Pruning, key: &str) -> Result<(), Trouble> {
+    /// Prunes what may go of one key. Only its oldest attempt leads to it.
+    fn prune_key(&mut self, conn: &mut Connection, pruning: &Pruning, by: ClaimId, key: &str) -> Result<(), Trouble> {
         let all = attempts(conn, key)?;
+        if all.first().is_none_or(|oldest| oldest.attempt.id != by) {
+            return Ok(());
+        }
         let attempts: Vec<Attempt> = all.iter().map(|row| row.attempt).collect();
         let is_step = self.is_step(conn, key)?;
         let bounds = Bounds { ended_before: pruning.ended_before, now: self.now, newest: self.newest, is_step };

@@ -194,7 +194,7 @@ const ROWS: i64 = 2000;
 
 /// A look at an attempt's output, piece by piece: its reader may be slow, and memory is not to grow with it.
 pub(super) struct Output {
-    id: ClaimId,
+    pub(super) id: ClaimId,
     wanted: &'static str,
     last: i64,
 }
