@@ -357,6 +357,20 @@ pub enum StoreError {
     Pruned(PathBuf, ClaimId),
     /// Another program keeps the store locked.
     Busy(PathBuf),
+    /// A store's URL can't be used. Says why, and never quotes it: it could be the password.
+    BadUrl(String),
+    /// The server of a store (its URL without the password) isn't reached, or the connection broke.
+    Unreachable(PathBuf, String),
+    /// The server doesn't know the role or the database, or refuses the password.
+    LoginRefused(PathBuf, String),
+    /// There is no TLS to the server as it was asked for.
+    Tls(PathBuf, String),
+    /// The role may not do what idem does.
+    NoRights(PathBuf, String),
+    /// The server is a standby, or the database is set read-only.
+    ReadOnlyServer(PathBuf, String),
+    /// The claim was sent, its answer was lost, and whether it is recorded can't be looked up.
+    ClaimUncertain(PathBuf, String),
     /// Something else failed: what was being done, and the error.
     Other(PathBuf, String),
 }
@@ -382,6 +396,13 @@ impl StoreError {
             StoreError::ReadOnly(_) => "store-read-only",
             StoreError::Pruned(..) => "claim-pruned",
             StoreError::Busy(_) => "store-busy",
+            StoreError::BadUrl(_) => "store-url",
+            StoreError::Unreachable(..) => "store-unreachable",
+            StoreError::LoginRefused(..) => "store-login-refused",
+            StoreError::Tls(..) => "store-tls",
+            StoreError::NoRights(..) => "store-no-rights",
+            StoreError::ReadOnlyServer(..) => "store-read-only",
+            StoreError::ClaimUncertain(..) => "claim-uncertain",
             StoreError::Other(..) => "store-error",
         }
     }
@@ -424,6 +445,17 @@ impl StoreError {
                 "call again: the claim is gone, and what was printed of its result may not be all of it"
             }
             StoreError::Busy(_) => "end the program that keeps the store locked (an open sqlite3 transaction?)",
+            StoreError::BadUrl(_) => "write it as postgres://user@host:5432/database?sslmode=verify-full",
+            StoreError::Unreachable(..) => "check the host, the port and the network, and that the server runs",
+            StoreError::LoginRefused(..) => {
+                "check the user, the database and the password: in the URL, in PGPASSWORD, or in ~/.pgpass (mode 0600)"
+            }
+            StoreError::Tls(..) => "check sslmode, and sslrootcert, sslcert and sslkey where they are given",
+            StoreError::NoRights(..) => "grant them, or name a database whose owner the user is",
+            StoreError::ReadOnlyServer(..) => "name the primary server, or add target_session_attrs=read-write",
+            StoreError::ClaimUncertain(..) => {
+                "call again when the store is reached; a claim that is there without a run is settled then"
+            }
             StoreError::Other(..) => "see the cause above",
         }
     }
@@ -455,6 +487,15 @@ impl std::fmt::Display for StoreError {
             StoreError::ReadOnly(path) => write!(f, "the store {} can't be written", path.display()),
             StoreError::Pruned(_, id) => write!(f, "claim {id} was pruned while it was read"),
             StoreError::Busy(path) => write!(f, "the store {} is locked by another program", path.display()),
+            StoreError::BadUrl(why) => write!(f, "the store's URL can't be used: {why}"),
+            StoreError::Unreachable(path, why) => write!(f, "the store {} can't be reached: {why}", path.display()),
+            StoreError::LoginRefused(path, why) => write!(f, "the store {} refused the login: {why}", path.display()),
+            StoreError::Tls(path, why) => write!(f, "there is no safe way to the store {}: {why}", path.display()),
+            StoreError::NoRights(path, why) => write!(f, "the store {} denies idem a right: {why}", path.display()),
+            StoreError::ReadOnlyServer(path, why) => write!(f, "the store {} is read-only: {why}", path.display()),
+            StoreError::ClaimUncertain(path, why) => {
+                write!(f, "nobody knows whether the store {} has the claim: {why}", path.display())
+            }
             StoreError::Other(path, detail) => write!(f, "the store {} failed: {detail}", path.display()),
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a store knows `domain` and `lock`, neither `process` nor the terminal.
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
 pub mod sqlite;
 pub mod uptime;
 
