@@ -176,7 +176,8 @@ pub(super) fn plain(error: &io::Error) -> String {
 
 fn is_of_tls(error: &Error) -> bool {
     let io = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
-    io.and_then(io::Error::get_ref).is_some_and(|cause| cause.is::<rustls::Error>())
+    let cause = io.and_then(io::Error::get_ref).and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    cause.is_some()
 }
 
 /// Makes one line of a text from elsewhere, which could also hold a terminal's commands.
