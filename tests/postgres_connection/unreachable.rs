@@ -30,7 +30,7 @@ fn nobody_is_there() {
     let socket = trouble("postgres://u:pw@%2Fno%2Fsuch%2Ffolder:7/d");
     assert_eq!(socket, "/no/such/folder/.s.PGSQL.7: no such file or directory");
     let both = trouble(&format!("postgres://u:pw@127.0.0.1:{port},%2Fno:7/d"));
-    assert_eq!(both, format!("127.0.0.1:{port}: connection refused; /no/.s.PGSQL.7: no such file or directory"));
+    assert_eq!(both, format!("127.0.0.1:{port}: connection refused, /no/.s.PGSQL.7: no such file or directory"));
 
     let url = "postgres://u:s3cret@127.0.0.1:1/d";
     let error = open(url).err().expect("nobody there").into_store_error(&place_at(url, "/".as_ref()));

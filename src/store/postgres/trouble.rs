@@ -75,7 +75,10 @@ impl Trouble {
     /// Says what ended an attempt to connect to this server.
     pub(super) fn of_connecting(server: &str, error: &Error) -> Trouble {
         if let Some(refusal) = error.as_db_error() {
-            return of_code(refusal.code().code(), Phase::Connecting, told(refusal));
+            return match of_code(refusal.code().code(), Phase::Connecting, told(refusal)) {
+                Trouble::Unreachable(text) => Trouble::Unreachable(format!("{server}: {text}")),
+                other => other,
+            };
         }
         let text = format!("{server}: {}", chain(error));
         // The library has no better way to tell these two.
