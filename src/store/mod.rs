@@ -3,6 +3,7 @@
 //! Invariant: a store knows `domain`, `host` and `lock`, neither `process` nor the terminal.
 
 mod guard;
+pub mod pending;
 pub mod sqlite;
 
 use std::ffi::OsString;

@@ -242,6 +242,16 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
     Ok(Finished::Late(claim.state))
 }
 
+/// Tells whether this very end is recorded: by the event that [`finish`] leaves, the only one whose detail has an exit code.
+pub(super) fn has_recorded(conn: &Connection, id: ClaimId, finish: &Finish) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE claim = ?1 AND actor = ?2
+                   AND kind IN ('became-completed', 'became-held', 'became-released', 'late-outcome')
+                   AND json_type(detail, '$.exit_code') IS NOT NULL
+                   AND json_extract(detail, '$.exit_code') IS ?3 AND json_extract(detail, '$.signal') IS ?4)";
+    let signal = finish.signal.map(signal_name);
+    conn.query_row(sql, params![id, finish.actor, finish.exit_code, signal], |row| row.get(0))
+}
+
 /// Judges an end. The steps matter, and are looked at, only where it has not landed.
 fn judge(tx: &Transaction<'_>, id: ClaimId, finish: &Finish, mark: Option<Mark>) -> rusqlite::Result<Ended> {
     let ended = judge_end(&finish.terms, finish.end, mark, false);
