@@ -10,6 +10,7 @@ use super::own::Owned;
 use super::{Answer, Arrival, options, own};
 use crate::commands::asking::Question;
 use crate::commands::finding::{Finder, Patience};
+use crate::commands::pending::{self, AtLast};
 use crate::commands::settle::{self, lock_failed};
 use crate::domain::arrival::{Liveness, Verdict, after_wait, judge};
 use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Probe, Reason, State};
@@ -82,6 +83,10 @@ impl Arrival<'_> {
     /// Does what a verdict says.
     fn act_on(&mut self, verdict: Verdict, claim: &Claim) -> anyhow::Result<Next> {
         let answer = |answer| Ok(Next::Answer(Box::new(answer)));
+        let verdict = match self.at_last(verdict, claim)? {
+            Ok(verdict) => verdict,
+            Err(next) => return Ok(next),
+        };
         let answers = matches!(
             verdict,
             Verdict::Claim
@@ -128,6 +133,29 @@ impl Arrival<'_> {
                 let within = if reason == Reason::Resent { self.window(claim) } else { None };
                 self.own(Some(InPlaceOf { claim: claim.id, from: claim.state, mark: claim.mark, reason, within }))
             }
+        }
+    }
+
+    /// Makes sure, before anything follows from an owner being gone, that it has left no end that waits for the store: see
+    /// [`pending::deliver_of`]. `Err`: it had, and what to do now that it is recorded.
+    fn at_last(&mut self, verdict: Verdict, claim: &Claim) -> anyhow::Result<Result<Verdict, Next>> {
+        let follows = matches!(
+            verdict,
+            Verdict::Hold(_) | Verdict::Conclude(_) | Verdict::RunAgain(_) | Verdict::Probe | Verdict::Held
+        );
+        if !follows || !(claim.state == State::Running || claim.is_held_without_end()) {
+            return Ok(Ok(verdict));
+        }
+        match pending::deliver_of(claim, &self.location, self.store.as_mut(), self.ui)? {
+            AtLast::Nothing => Ok(Ok(verdict)),
+            // It had an end, so neither silence nor a willingness to run again says anything about it.
+            AtLast::Unusable if claim.state == State::Running => Ok(Ok(Verdict::Hold(Reason::Interrupted))),
+            AtLast::Unusable => Ok(Ok(verdict)),
+            // Whoever waited for this attempt gets its end, and never turns it into another run.
+            AtLast::Recorded if self.waited == Some(claim.id) => {
+                Ok(Err(self.store.get(claim.id)?.map_or(Next::Look, |ended| Next::Past(Box::new(ended)))))
+            }
+            AtLast::Recorded => Ok(Err(Next::Look)),
         }
     }
 

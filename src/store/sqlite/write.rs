@@ -244,12 +244,21 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
 
 /// Tells whether this very end is recorded: by the event that [`finish`] leaves, the only one whose detail has an exit code.
 pub(super) fn has_recorded(conn: &Connection, id: ClaimId, finish: &Finish) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM event WHERE claim = ?1 AND actor = ?2
-                   AND kind IN ('became-completed', 'became-held', 'became-released', 'late-outcome')
-                   AND json_type(detail, '$.exit_code') IS NOT NULL
-                   AND json_extract(detail, '$.exit_code') IS ?3 AND json_extract(detail, '$.signal') IS ?4)";
+    let sql = "SELECT detail FROM event WHERE claim = ?1 AND actor = ?2
+                   AND kind IN ('became-completed', 'became-held', 'became-released', 'late-outcome')";
+    let mut events = conn.prepare(sql)?;
+    let details = events.query_map(params![id, finish.actor], |row| row.get::<_, Option<String>>(0))?;
     let signal = finish.signal.map(signal_name);
-    conn.query_row(sql, params![id, finish.actor, finish.exit_code, signal], |row| row.get(0))
+    for detail in details {
+        let detail: serde_json::Value = detail?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let ended = detail.get("exit_code").zip(detail.get("signal"));
+        if ended.is_some_and(|(code, by)| {
+            code.as_i64() == finish.exit_code.map(i64::from) && by.as_str() == signal.as_deref()
+        }) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Judges an end. The steps matter, and are looked at, only where it has not landed.
