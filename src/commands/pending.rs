@@ -233,7 +233,7 @@ pub(super) fn findings(location: &Location) -> Vec<Finding> {
         Err(error) => return vec![Finding::attention("pending", error.to_string(), error.hint())],
     };
     let list = |entries: &[Entry]| {
-        let shown: Vec<String> = entries.iter().take(10).map(|entry| shown(entry)).collect();
+        let shown: Vec<String> = entries.iter().take(10).map(shown).collect();
         let more = if entries.len() > 10 { format!(" and {} more", entries.len() - 10) } else { String::new() };
         format!("{}{more}", shown.join(", "))
     };

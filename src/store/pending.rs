@@ -414,7 +414,8 @@ mod tests {
 
     #[test]
     fn what_is_not_to_be_trusted_is_set_aside_and_never_removed() {
-        let spoil: [(&str, fn(&Path)); 6] = [
+        type Spoil = fn(&Path);
+        let spoil: [(&str, Spoil); 6] = [
             ("cut off", |path| {
                 let text = std::fs::read(path).expect("readable");
                 std::fs::write(path, &text[..text.len() / 2]).expect("written");
