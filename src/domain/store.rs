@@ -235,6 +235,14 @@ pub trait Store {
     /// outcome too (a recorded truth that comes late still counts); what a person decided stays as it is.
     fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError>;
 
+    /// Tells whether this very end of an attempt has been recorded, as its outcome or in its history: what came of a `finish`
+    /// whose answer was lost, or after which its caller was killed. An attempt has one owner, and that one end.
+    fn has_recorded(&mut self, id: ClaimId, finish: &Finish) -> Result<bool, StoreError>;
+
+    /// Bounds how long everything waits from now on: for other writers, for another program's lock, for a server. What comes
+    /// then is an error that [may pass](StoreError::may_pass). `None`: as long as is usual.
+    fn set_patience(&mut self, at_most: Option<Duration>);
+
     /// Records a change of state if the claim is still in the state it is changed from; tells whether it was.
     fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError>;
 
@@ -414,6 +422,38 @@ impl StoreError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full(path),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(path),
             _ => StoreError::Other(path, format!("{doing}: {error}")),
+        }
+    }
+
+    /// Tells whether waiting can help: somebody ends a transaction, makes room, gives the rights back. What a store is not, or
+    /// is no more, it doesn't become.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            StoreError::Busy(_)
+            | StoreError::Full(_)
+            | StoreError::ReadOnly(_)
+            | StoreError::Unreachable(..)
+            | StoreError::LoginRefused(..)
+            | StoreError::Tls(..)
+            | StoreError::NoRights(..)
+            | StoreError::ReadOnlyServer(..)
+            | StoreError::Other(..) => true,
+            StoreError::NoHome
+            | StoreError::UnknownUrl(_)
+            | StoreError::BadUrl(_)
+            | StoreError::ClaimUncertain(..)
+            | StoreError::FolderMissing(_)
+            | StoreError::NotAFile(_)
+            | StoreError::OtherNames(_)
+            | StoreError::ForeignOwner(_)
+            | StoreError::WritableByOthers(_)
+            | StoreError::NetworkFileSystem(..)
+            | StoreError::Empty(_)
+            | StoreError::LogWithoutStore(_)
+            | StoreError::NotAStore(_)
+            | StoreError::Newer { .. }
+            | StoreError::Damaged(..)
+            | StoreError::Pruned(..) => false,
         }
     }
 
