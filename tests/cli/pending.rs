@@ -43,12 +43,13 @@ fn folder(env: &TestEnv) -> PathBuf {
     env.beside_store("-pending")
 }
 
-/// The files in the folder beside the store.
+/// The files in the folder beside the store, without those that are just being written.
 fn kept(env: &TestEnv) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = match fs::read_dir(folder(env)) {
         Ok(entries) => entries.map(|entry| entry.expect("an entry").path()).collect(),
         Err(_) => Vec::new(),
     };
+    files.retain(|file| file.extension().is_none_or(|ending| ending != "new"));
     files.sort();
     files
 }
