@@ -108,7 +108,7 @@ fn broken_connections() {
     let begun = Instant::now();
     let trouble = connection.query("SELECT 1", &[]).expect_err("no answer");
     assert_eq!(trouble, Trouble::Lost("no answer within 300 ms".to_owned()));
-    assert!(begun.elapsed() < Duration::from_secs(2) && connection.is_broken());
+    assert!(begun.elapsed() < Duration::from_secs(5) && connection.is_broken());
 }
 
 #[test]
