@@ -10,11 +10,6 @@ pub(crate) fn finishes(statement: &str) -> bool {
     has(statement, "update idem.claim") && has(statement, "finished_at") && !claims(statement)
 }
 
-/// The statement by which an owner says that it is still there.
-pub(crate) fn is_seen(statement: &str) -> bool {
-    has(statement, "update idem.claim") && has(statement, "seen_at") && !finishes(statement)
-}
-
 /// Whatever the white space and the case.
 fn has(statement: &str, words: &str) -> bool {
     let statement = statement.to_ascii_lowercase().replace('"', "");

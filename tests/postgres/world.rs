@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::env::{Call, TestEnv};
+use crate::env::TestEnv;
 use crate::proxy::Proxy;
 use crate::server::{Disk, ROLE, Server, url};
 
@@ -128,9 +128,4 @@ impl World {
 pub(crate) fn pending(env: &TestEnv) -> Vec<PathBuf> {
     let files = std::fs::read_dir(env.state_home().join("idem/pending")).into_iter().flatten().flatten();
     files.map(|file| file.path()).filter(|path| path.is_file()).collect()
-}
-
-/// `idem run` with the identity that all calls of these tests have, as a home's own or somebody else's.
-pub(crate) fn call<'a>(env: &'a TestEnv, tool: &str, script: &str) -> Call<'a> {
-    env.run(tool).script(script)
 }
