@@ -64,6 +64,8 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--kill-after', '--kill-after', [CompletionResultType]::ParameterName, 'How long after SIGTERM comes SIGKILL [default: 10s]')
             [CompletionResult]::new('--stdin', '--stdin', [CompletionResultType]::ParameterName, 'The command''s standard input')
             [CompletionResult]::new('--wait', '--wait', [CompletionResultType]::ParameterName, 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]')
+            [CompletionResult]::new('--record-wait', '--record-wait', [CompletionResultType]::ParameterName, 'How long to try again where the outcome can''t be recorded; then it is kept on this host, and the next idem here records it [default: 30s]')
+            [CompletionResult]::new('--seen-every', '--seen-every', [CompletionResultType]::ParameterName, 'How often the owner shows itself to a store that many hosts share; unseen for three times as long it is lost, and its claim is held [default: 5s]')
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]')
             [CompletionResult]::new('--redact', '--redact', [CompletionResultType]::ParameterName, 'Hide a member of the params in the record, such as /card/number (may be given again)')
             [CompletionResult]::new('--status-file', '--status-file', [CompletionResultType]::ParameterName, 'Write the same JSON to a file; standard output stays the command''s')

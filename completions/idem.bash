@@ -598,7 +598,7 @@ _idem() {
             return 0
             ;;
         idem__subcmd__run)
-            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --external --local --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --probe --probe-delay --probe-timeout --resend-within --marks --ttl --timeout --kill-after --stdin --subst --wait --no-wait --allow-command-change --max-output --no-record-output --redact --json --status-file --quiet --store --policy --color --help"
+            opts="-h --who --conv --tool --params --occurrence --bind-stdin --bind-file --bind-env --bind-cwd --ignore-param --external --local --landed-exit --not-landed-exit --keep-failure --rerun-if-interrupted --probe --probe-delay --probe-timeout --resend-within --marks --ttl --timeout --kill-after --stdin --subst --wait --no-wait --allow-command-change --record-wait --seen-every --max-output --no-record-output --redact --json --status-file --quiet --store --policy --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -677,6 +677,14 @@ _idem() {
                     return 0
                     ;;
                 --wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --record-wait)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seen-every)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -60,6 +60,8 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --kill-after 'How long after SIGTERM comes SIGKILL [default: 10s]'
             cand --stdin 'The command''s standard input'
             cand --wait 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]'
+            cand --record-wait 'How long to try again where the outcome can''t be recorded; then it is kept on this host, and the next idem here records it [default: 30s]'
+            cand --seen-every 'How often the owner shows itself to a store that many hosts share; unseen for three times as long it is lost, and its claim is held [default: 5s]'
             cand --max-output 'How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]'
             cand --redact 'Hide a member of the params in the record, such as /card/number (may be given again)'
             cand --status-file 'Write the same JSON to a file; standard output stays the command''s'

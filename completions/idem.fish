@@ -69,6 +69,8 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l kill-after -d 'How lon
 complete -c idem -n "__fish_idem_using_subcommand run" -l stdin -d 'The command\'s standard input' -r -f -a "inherit\t'idem\'s own'
 null\t'Nothing'"
 complete -c idem -n "__fish_idem_using_subcommand run" -l wait -d 'How long to wait for a running owner, such as 90s, 5m or 2h [default: until it ends]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l record-wait -d 'How long to try again where the outcome can\'t be recorded; then it is kept on this host, and the next idem here records it [default: 30s]' -r
+complete -c idem -n "__fish_idem_using_subcommand run" -l seen-every -d 'How often the owner shows itself to a store that many hosts share; unseen for three times as long it is lost, and its claim is held [default: 5s]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l max-output -d 'How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l redact -d 'Hide a member of the params in the record, such as /card/number (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l status-file -d 'Write the same JSON to a file; standard output stays the command\'s' -r -F

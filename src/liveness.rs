@@ -4,7 +4,7 @@
 //! inherits it. So whoever sees a running row can test the lock that the row names: held means that idem or its command
 //! lives, free means that both are gone. No process id, age or heartbeat decides anything.
 //!
-//! Knows `lock` and `domain`, no store and no terminal.
+//! Knows `lock`, `host` and `domain`, no store and no terminal.
 
 mod trial;
 
@@ -17,9 +17,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use sha2::{Digest, Sha256};
 
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::LockPlace;
+use crate::host;
 use crate::lock::{self, Mode};
 
 pub use trial::{Trial, try_locks};
@@ -32,6 +34,8 @@ pub use trial::{Trial, try_locks};
 pub struct LockFile {
     file: File,
     inode: i64,
+    /// What tells this lock file from others, in the rows that name it.
+    identity: i64,
 }
 
 /// The right to ask the target about one attempt: nobody else asks meanwhile.
@@ -85,11 +89,30 @@ pub struct AttemptLock {
 }
 
 impl LockFile {
-    /// Opens the lock file, creating it where it isn't there.
+    /// Opens the lock file beside a store, creating it where it isn't there. Whoever sees the store sees this file: its inode
+    /// tells it from another one.
     pub fn open(path: &Path) -> io::Result<LockFile> {
         let file = lock::open(path)?;
         let inode = file.metadata()?.ino().cast_signed();
-        Ok(LockFile { file, inode })
+        Ok(LockFile { file, inode, identity: inode })
+    }
+
+    /// Opens this host's lock file for stores that many hosts share, creating it where it isn't there.
+    ///
+    /// Its identity is made of the boot, the device and the inode. Equal ones are one file of one running kernel: a file
+    /// that somebody holds open keeps its inode, and its file system keeps its device number, as long as he does. So a
+    /// free byte in a file of equal identity means a dead owner, in containers too; in any other file it means nothing.
+    /// Where the boot can't be told, no two are equal.
+    pub fn open_of_host(path: &Path) -> io::Result<LockFile> {
+        let file = lock::open(path)?;
+        let metadata = file.metadata()?;
+        let boot = match host::boot() {
+            Some(boot) => boot,
+            None => getrandom::u64().map_err(io::Error::from)?.to_string(),
+        };
+        let digest = Sha256::digest(format!("{boot} {} {}", metadata.dev(), metadata.ino()));
+        let head = digest.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+        Ok(LockFile { file, inode: metadata.ino().cast_signed(), identity: (head >> 1).cast_signed() })
     }
 
     /// Takes a random free byte for an attempt that is about to be claimed.
@@ -99,14 +122,14 @@ impl LockFile {
             let offset = random_offset()?;
             // A byte that somebody else has (one chance in 2^62 for each living attempt) or waits for is passed over.
             if lock::try_lock(&file, offset, Mode::Exclusive)? {
-                return Ok(AttemptLock { file, place: LockPlace { offset, inode: self.inode } });
+                return Ok(AttemptLock { file, place: LockPlace { offset, inode: self.identity } });
             }
         }
     }
 
     /// Tells whether the owner of an attempt lives.
     pub fn test(&self, place: LockPlace) -> io::Result<Liveness> {
-        if place.inode != self.inode {
+        if place.inode != self.identity {
             return Ok(Liveness::Unprovable);
         }
         Ok(if lock::is_locked_exclusively(&self.file, place.offset)? { Liveness::Alive } else { Liveness::Dead })
@@ -119,7 +142,8 @@ impl LockFile {
     pub fn runs_under(&self, place: LockPlace) -> bool {
         let infos = std::fs::read_dir("/proc/self/fdinfo").into_iter().flatten().flatten();
         let mut texts = infos.filter_map(|info| std::fs::read_to_string(info.path()).ok());
-        place.inode == self.inode && texts.any(|text| text.lines().any(|line| is_lock_at(line, place)))
+        place.inode == self.identity
+            && texts.any(|text| text.lines().any(|line| is_lock_at(line, self.inode, place.offset)))
     }
 
     /// Sleeps until an attempt's owner has let go or is gone. Tells whether that came before `limit` ran out.
@@ -182,11 +206,11 @@ impl AttemptLock {
 }
 
 /// Reads a line such as `lock: 1: OFDLCK  ADVISORY  WRITE -1 fe:00:1234 77 77`.
-fn is_lock_at(line: &str, place: LockPlace) -> bool {
+fn is_lock_at(line: &str, lock_file: i64, offset: i64) -> bool {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let [_, _, "OFDLCK", _, "WRITE", _, file, start, _] = fields[..] else { return false };
     let inode = file.rsplit(':').next().unwrap_or_default();
-    start.parse() == Ok(place.offset) && inode.parse() == Ok(place.inode)
+    start.parse() == Ok(offset) && inode.parse() == Ok(lock_file)
 }
 
 fn random_offset() -> io::Result<i64> {
@@ -236,6 +260,22 @@ mod tests {
         std::fs::remove_file(&path).expect("remove");
         let later = LockFile::open(&path).expect("a new lock file");
         assert_eq!(later.test(attempt.place()).expect("test"), Liveness::Unprovable);
+    }
+
+    #[test]
+    fn a_lock_file_of_a_host_is_itself_and_no_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (here, there) = (folder.path().join("here"), folder.path().join("there"));
+        let open = |path| LockFile::open_of_host(path).expect("opens");
+        let (a, b, other) = (open(&here), open(&here), open(&there));
+        let attempt = a.take().expect("a byte");
+        let place = attempt.place();
+        assert!(place.inode > 0 && b.runs_under(place));
+        assert_eq!(b.test(place).expect("test"), Liveness::Alive);
+        assert_eq!(other.test(place).expect("test"), Liveness::Unprovable, "another home's");
+        attempt.release().expect("release");
+        assert_eq!(b.test(place).expect("test"), Liveness::Dead);
+        assert_eq!(other.test(place).expect("test"), Liveness::Unprovable);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -33,7 +32,7 @@ pub fn store(global: &Global) -> anyhow::Result<Location> {
     } else {
         std::env::current_dir().context("the current folder can't be told, and the store's path is relative to it")?
     };
-    Ok(Location::parse(given, &here)?)
+    Ok(Location::parse(given, &here, state_folder())?)
 }
 
 /// Returns how it was decided where the store is.
@@ -51,15 +50,16 @@ pub fn store_decided_by(global: &Global) -> &'static str {
 
 /// `$XDG_STATE_HOME/idem/idem.db`, or below `~/.local/state`.
 fn default_store() -> anyhow::Result<Location> {
+    Ok(Location::default_in(state_folder().ok_or(StoreError::NoHome)?))
+}
+
+/// Returns the folder of idem's own state. `None`: there is no home.
+fn state_folder() -> Option<PathBuf> {
     // Without HOME the account's folder would have to be looked up by name services: a claim must not depend on them.
-    let state = match (absolute("HOME"), absolute("XDG_STATE_HOME")) {
-        (Some(_), _) => directories::ProjectDirs::from("", "", "idem")
-            .and_then(|folders| folders.state_dir().map(Path::to_owned))
-            .ok_or(StoreError::NoHome)?,
-        (None, Some(state)) => state.join("idem"),
-        (None, None) => return Err(StoreError::NoHome.into()),
-    };
-    Ok(Location::default_at(state.join("idem.db")))
+    match (absolute("HOME"), absolute("XDG_STATE_HOME")) {
+        (Some(_), _) => directories::ProjectDirs::from("", "", "idem")?.state_dir().map(Path::to_owned),
+        (None, state) => Some(state?.join("idem")),
+    }
 }
 
 /// Returns where the policy is: `--policy`, else `IDEM_POLICY`, else the default; `None` where there is no place for one.
@@ -96,18 +96,12 @@ fn absolute(name: &str) -> Option<PathBuf> {
 /// Returns the attempt whose command started this process, where it is one of this store (design §8, §9).
 pub fn enclosing(location: &Location) -> Option<Enclosing> {
     let store = std::env::var_os("IDEM_STORE")?;
-    if Path::new(&store) != location.path && !is_same_file(Path::new(&store), &location.path) {
+    if !location.is_told(Path::new(&store)) {
         return None;
     }
     let id = std::env::var("IDEM_CLAIM").ok()?.parse().ok()?;
     // Without the token it still says what this process waits for; it then joins nobody's group.
     Some(Enclosing { id, token: std::env::var(TOKEN).unwrap_or_default() })
-}
-
-/// Tells whether two paths lead to one file, through a link to a folder above it, say.
-fn is_same_file(a: &Path, b: &Path) -> bool {
-    let id = |path: &Path| path.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
-    id(a).is_some_and(|a| id(b) == Some(a))
 }
 
 /// Returns who this process is: for people to read, never for deciding.

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("domain", &["domain"]),
     ("lock", &[]),
-    ("liveness", &["domain", "lock"]),
-    ("store", &["domain", "lock", "store"]),
+    ("host", &["domain"]),
+    ("liveness", &["domain", "host", "lock"]),
+    ("store", &["domain", "host", "lock", "store"]),
     ("process", &["domain", "process"]),
     ("policy", &["domain"]),
     ("exit", &["domain", "policy"]),

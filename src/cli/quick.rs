@@ -30,6 +30,7 @@ pub(super) fn parse(args: &[OsString]) -> Option<Parsed> {
                 return None;
             }
             complete(&mut run.identity);
+            complete_durations(&mut run)?;
             Verb::Run(Box::new(run))
         }
         "key" => {
@@ -90,6 +91,8 @@ fn read_run(name: &str, rest: &mut Rest<'_>, run: &mut RunArgs, global: &mut Glo
         "--wait" => set(&mut run.wait, duration(text(rest)?).ok()?),
         "--no-wait" => flag(&mut run.no_wait),
         "--allow-command-change" => flag(&mut run.allow_command_change),
+        "--record-wait" => set(&mut run.record_wait, duration(text(rest)?).ok()?),
+        "--seen-every" => set(&mut run.seen_every, duration(text(rest)?).ok()?),
         "--json" => flag(&mut run.json),
         "--status-file" => set(&mut run.status_file, PathBuf::from(filled(rest)?)),
         "--quiet" => flag(&mut run.quiet),
@@ -126,6 +129,16 @@ fn complete(identity: &mut Identity) {
     if identity.params.is_empty() {
         identity.params = "{}".into();
     }
+}
+
+/// Puts in the durations that the environment has. `None`: one of them is none.
+fn complete_durations(run: &mut RunArgs) -> Option<()> {
+    for (option, name) in [(&mut run.record_wait, "IDEM_RECORD_WAIT"), (&mut run.seen_every, "IDEM_SEEN_EVERY")] {
+        if let Some(value) = from_env(name).filter(|_| option.is_none()) {
+            *option = Some(duration(value.to_str()?).ok()?);
+        }
+    }
+    Some(())
 }
 
 fn from_env(name: &str) -> Option<OsString> {
@@ -184,7 +197,8 @@ mod tests {
     fn sample(option: &str) -> &'static str {
         match option {
             "landed-exit" | "not-landed-exit" => "6,10-19",
-            "wait" | "timeout" | "kill-after" | "resend-within" | "ttl" | "probe-delay" | "probe-timeout" => "90s",
+            "wait" | "timeout" | "kill-after" | "resend-within" | "ttl" | "probe-delay" | "probe-timeout"
+            | "record-wait" | "seen-every" => "90s",
             "occurrence" => "2",
             "stdin" => "null",
             "max-output" => "7MiB",
@@ -249,7 +263,7 @@ mod tests {
                 "--who", "--conv", "--tool", "--params", "--occurrence", "--store", "--policy", "--external", "--local", "--landed-exit",
                 "--not-landed-exit", "--keep-failure", "--rerun-if-interrupted", "--wait", "--no-wait", "--json",
                 "--status-file", "--timeout", "--kill-after", "--stdin", "null", "inherit", "--max-output", "--redact",
-                "--no-record-output", "--subst", "--bind-file", "--bind-env", "--bind-stdin", "--ignore-param", "/a", "--quiet", "--allow-command-change", "--explain",
+                "--no-record-output", "--record-wait", "--seen-every", "--subst", "--bind-file", "--bind-env", "--bind-stdin", "--ignore-param", "/a", "--quiet", "--allow-command-change", "--explain",
                 "--probe", "--probe-delay", "--probe-timeout", "--resend-within", "--marks", "--ttl", "--", "-", "", "a", "{}", "-1", "6", "5s",
                 "--json=true", "0", "-x", "@f",
             ]), 0..9),

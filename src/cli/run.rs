@@ -135,6 +135,29 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Waiting")]
     pub allow_command_change: bool,
 
+    /// How long to try again where the outcome can't be recorded; then it is kept on this host, and the next idem here
+    /// records it [default: 30s]
+    #[arg(
+        long,
+        env = "IDEM_RECORD_WAIT",
+        hide_env_values = true,
+        value_name = "DURATION",
+        value_parser = duration,
+        help_heading = "Store"
+    )]
+    pub record_wait: Option<Duration>,
+    /// How often the owner shows itself to a store that many hosts share; unseen for three times as long it is lost, and
+    /// its claim is held [default: 5s]
+    #[arg(
+        long,
+        env = "IDEM_SEEN_EVERY",
+        hide_env_values = true,
+        value_name = "DURATION",
+        value_parser = duration,
+        help_heading = "Store"
+    )]
+    pub seen_every: Option<Duration>,
+
     /// How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Output")]
     pub max_output: Option<Size>,

@@ -8,7 +8,6 @@ use crate::domain::store::Store;
 use crate::exit::{self, Failure, Kind, Of};
 use crate::settings;
 use crate::store::Location;
-use crate::store::sqlite::SqliteStore;
 use crate::ui;
 use crate::view::words;
 
@@ -26,11 +25,11 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
     let location = settings::store(global)?;
     let mut store = settle::open(&location)?;
     let mut claims =
-        if by_filter { matching(&mut store, &args.which)? } else { settle::find_all(&mut store, &args.ids)? };
+        if by_filter { matching(store.as_mut(), &args.which)? } else { settle::find_all(store.as_mut(), &args.ids)? };
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim that holds a key matches; nothing was changed").into());
     }
-    let below = group::all_below(&mut store, &claims)?;
+    let below = group::all_below(store.as_mut(), &claims)?;
     let below: Vec<Claim> = below.into_iter().filter(|step| step.state.holds_key()).collect();
     if args.group {
         // A call that failed and was released, say, holds nothing itself, and its steps do.
@@ -61,7 +60,7 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
     if let Some(code) = plan.agreed()? {
         return Ok(code);
     }
-    let code = clear_all(&mut store, &location, &claims, args)?;
+    let code = clear_all(store.as_mut(), &location, &claims, args)?;
     if !args.group {
         say_of_steps(&below)?;
     }
@@ -70,7 +69,7 @@ pub(super) fn clear(global: &Global, args: &ClearArgs) -> anyhow::Result<u8> {
 
 /// Clears what may be cleared, in one transaction: a group that is cut in half would run half of it again. Says of each what
 /// was changed; one refusal doesn't keep the others.
-fn clear_all(store: &mut SqliteStore, location: &Location, claims: &[Claim], args: &ClearArgs) -> anyhow::Result<u8> {
+fn clear_all(store: &mut dyn Store, location: &Location, claims: &[Claim], args: &ClearArgs) -> anyhow::Result<u8> {
     let mut code = exit::DONE;
     let mut refuse = |error: anyhow::Error| code = code.max(say_failed(&Failure::from_error(error), Of::Other));
     let mut changes = Vec::new();
@@ -131,7 +130,7 @@ fn change(claim: &Claim, args: &ClearArgs) -> String {
     }
 }
 
-fn matching(store: &mut SqliteStore, which: &Which) -> anyhow::Result<Vec<Claim>> {
+fn matching(store: &mut dyn Store, which: &Which) -> anyhow::Result<Vec<Claim>> {
     let mut filter = list::filter(which);
     if filter.states.is_empty() {
         filter.states = State::ALL.iter().copied().filter(|state| state.holds_key()).collect();

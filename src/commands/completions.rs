@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cli::{CompleteValuesArgs, CompletionsArgs, Global, Shell, Values};
 use crate::domain::claim::{Claim, State};
-use crate::domain::store::{Filter, Store};
-use crate::store::sqlite::SqliteStore;
+use crate::domain::store::Filter;
 use crate::view::escape::escape;
 use crate::{exit, settings, ui};
 
@@ -31,7 +30,7 @@ pub(super) fn values(global: &Global, args: &CompleteValuesArgs) -> anyhow::Resu
     let store = args.line.iter().zip(args.line.iter().skip(1).map(Some).chain([None]));
     let store = store.filter_map(|(word, next)| store_in(word, next)).last();
     let global = Global { store: store.or_else(|| global.store.clone()), ..global.clone() };
-    let found = settings::store(&global).ok().and_then(|location| SqliteStore::open_existing(&location).ok().flatten());
+    let found = settings::store(&global).ok().and_then(|location| location.open_existing().ok().flatten());
     let claims = found.and_then(|mut store| store.claims(&filter(args.values)).ok()).unwrap_or_default();
     let mut lines: Vec<(String, String)> = claims.iter().map(|claim| line(args.values, claim)).collect();
     if args.values == Values::Resolve {

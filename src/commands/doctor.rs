@@ -9,11 +9,9 @@ use crate::domain::claim::{Claim, ClaimId, State};
 use crate::domain::health::{Finding, Integrity, Level};
 use crate::domain::store::{Filter, Store, StoreError};
 use crate::exit::{self, Failure};
-use crate::liveness::{LockFile, try_locks};
+use crate::liveness::try_locks;
 use crate::settings;
 use crate::store::Location;
-use crate::store::sqlite::SqliteStore;
-use crate::store::sqlite::health::{look_at_place, unusable};
 use crate::ui::{self, Progress};
 use crate::view::findings::{Health, findings_text, worst};
 use crate::view::words;
@@ -30,7 +28,7 @@ pub(super) fn doctor(global: &Global, args: &DoctorArgs) -> anyhow::Result<u8> {
     let mut path = None;
     match location {
         Ok(location) => {
-            let shown = location.path.display().to_string();
+            let shown = location.shown();
             findings.push(Finding::fine("place", format!("{shown} (by {decided_by})")));
             findings.extend(look(&location, args));
             path = Some(shown);
@@ -63,31 +61,31 @@ pub(super) fn doctor(global: &Global, args: &DoctorArgs) -> anyhow::Result<u8> {
 
 /// Looks at the store from outside in.
 fn look(location: &Location, args: &DoctorArgs) -> Vec<Finding> {
-    let mut findings = look_at_place(location);
+    let mut findings = location.look_at();
     if worst(&findings) == Level::Unusable {
         return findings;
     }
-    match SqliteStore::open_existing(location) {
+    match location.open_existing() {
         Ok(Some(mut store)) => {
-            let looked = inside(&mut store, location, args, &mut findings);
+            let looked = inside(store.as_mut(), location, args, &mut findings);
             if let Err(error) = looked {
-                findings.push(unusable(&error));
+                findings.push(Finding::unusable(&error));
             }
         }
         Ok(None) => findings.push(Finding::new("store", Level::Note, "there is none yet: the first run makes it")),
-        Err(error) => findings.push(unusable(&error)),
+        Err(error) => findings.push(Finding::unusable(&error)),
     }
     // What can be known of outcomes that could not be recorded in the store belongs here.
     findings
 }
 
 fn inside(
-    store: &mut SqliteStore,
+    store: &mut dyn Store,
     location: &Location,
     args: &DoctorArgs,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
-    let size = location.path.metadata().map_or(0, |metadata| metadata.len());
+    let size = location.size().unwrap_or(0);
     let integrity = match args.integrity {
         Some(Asked::Full) => Integrity::Full,
         None if size <= READ_WHOLE => Integrity::Full,
@@ -131,16 +129,16 @@ fn locks(location: &Location) -> Finding {
 }
 
 /// Looks for claims that wait for somebody.
-fn open_claims(store: &mut SqliteStore, location: &Location) -> Result<Vec<Finding>, StoreError> {
+fn open_claims(store: &mut dyn Store, location: &Location) -> Result<Vec<Finding>, StoreError> {
     let failed = |error: std::io::Error| settle::lock_failed(location, &error);
     let open = Filter { states: vec![State::Running, State::Held], ..Filter::default() };
     let claims: Vec<Claim> = store.list(&open)?.into_iter().map(|listed| listed.claim).collect();
-    let locks = LockFile::open(&location.lock_path()).map_err(failed)?;
+    let locks = settle::locks(location)?;
     let (mut alive, mut dead, mut unprovable, mut held) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for claim in claims.iter().rev() {
         let group = match claim.state {
             State::Held => &mut held,
-            _ => match locks.test(claim.lock).map_err(failed)? {
+            _ => match locks.test(claim.lock).map_err(failed)?.or_seen(claim.seen_lately) {
                 Liveness::Alive => &mut alive,
                 Liveness::Dead => &mut dead,
                 Liveness::Unprovable => &mut unprovable,

@@ -7,7 +7,6 @@ use super::run::call::raw_json;
 use crate::cli::{EmitArgs, Global};
 use crate::domain::canonical::Json;
 use crate::domain::group::Emitted;
-use crate::domain::store::Store;
 use crate::exit::{self, Failure, Kind};
 use crate::view::escape::escape;
 use crate::view::words::shorten;

@@ -7,10 +7,10 @@ use crate::cli::Global;
 use crate::domain::claim::{Claim, ClaimId};
 use crate::domain::group::Enclosing;
 use crate::domain::key::Key;
+use crate::domain::store::Store;
 use crate::exit::{Failure, Kind};
 use crate::settings::{self, TOKEN};
 use crate::store::Location;
-use crate::store::sqlite::SqliteStore;
 
 /// The attempt that a command or a probe is told of.
 pub(super) struct Attempt<'a> {
@@ -62,14 +62,14 @@ impl<'a> Attempt<'a> {
             ("IDEM_WHO", text(self.who)),
             ("IDEM_CONV", text(self.conv)),
             ("IDEM_TOOL", text(self.tool)),
-            ("IDEM_STORE", location.path.clone().into_os_string()),
+            ("IDEM_STORE", location.for_environment()),
         ]
     }
 }
 
 /// Reads from the environment which attempt this process belongs to, for commands that work inside a command only, and
 /// opens the store that it was told of, whatever `--store` says: a claim's number means nothing in another one.
-pub(super) fn inside(verb: &str, global: &Global) -> anyhow::Result<(Enclosing, SqliteStore)> {
+pub(super) fn inside(verb: &str, global: &Global) -> anyhow::Result<(Enclosing, Box<dyn Store>)> {
     let outside = |problem: &str| {
         let hint = "call it from the command of an `idem run`, with the environment that the command was given";
         Failure::new(Kind::Usage, format!("`idem {verb}` works inside a command of idem only: {problem}")).hint(hint)
@@ -84,7 +84,7 @@ pub(super) fn inside(verb: &str, global: &Global) -> anyhow::Result<(Enclosing, 
     let store = std::env::var_os("IDEM_STORE").filter(|store| !store.is_empty());
     let store = store.ok_or_else(|| outside("IDEM_STORE is not set"))?;
     let told = Global { store: Some(PathBuf::from(store)), ..global.clone() };
-    let store = SqliteStore::open_existing(&settings::store(&told)?)?;
+    let store = settings::store(&told)?.open_existing()?;
     let gone = || Failure::new(Kind::Refused, format!("the store of claim {id} is gone; nothing was recorded"));
     Ok((Enclosing { id, token }, store.ok_or_else(gone)?))
 }

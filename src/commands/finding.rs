@@ -12,7 +12,7 @@ use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, ClaimId, Outcome, Probe, Reason, State};
 use crate::domain::end::{Ended, by_marks};
 use crate::domain::store::Store;
-use crate::liveness::{Asker, LockFile, ProbeLock};
+use crate::liveness::{Asker, ProbeLock};
 use crate::process::signals::Signals;
 use crate::store::Location;
 use crate::view::words::{self, OpenStep};
@@ -113,8 +113,7 @@ impl<'a> Finder<'a> {
         if let Patience::Until(until) = self.patience {
             let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
             let failed = |error: std::io::Error| settle::lock_failed(self.location, &error);
-            let locks = LockFile::open(&self.location.lock_path()).map_err(failed)?;
-            locks.wait_for_probe(claim.lock, limit).map_err(failed)?;
+            settle::locks(self.location)?.wait_for_probe(claim.lock, limit).map_err(failed)?;
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use crate::domain::store::{Filter, Listed, Store};
 use crate::domain::timestamp::Timestamp;
 use crate::exit::{self, Failure, Kind};
 use crate::settings;
-use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
 use crate::view::envelope::Envelope;
 use crate::view::table::table;
@@ -35,14 +34,14 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
         for listed in &claims {
             let message = format!("claim {} is {}", listed.claim.id, listed.claim.state);
             let mut envelope = Envelope::of_claim(&listed.claim, message, None);
-            envelope.members = group::fields(group::members(&mut store, listed.claim.id, false)?);
+            envelope.members = group::fields(group::members(store.as_mut(), listed.claim.id, false)?);
             ui::print(&envelope.line())?;
         }
     } else {
         ui::print(&table(&claims, now, ui::look(global.color)))?;
     }
     if filter.limit.is_some() {
-        say_how_many_more(&mut store, filter, &claims)?;
+        say_how_many_more(store.as_mut(), filter, &claims)?;
     }
     Ok(exit::DONE)
 }
@@ -51,7 +50,7 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
 const COUNTED: u64 = 1000;
 
 /// Says how many claims match beyond those that were shown, and how many of them wait for a person.
-fn say_how_many_more(store: &mut SqliteStore, filter: Filter, shown: &[Listed]) -> anyhow::Result<()> {
+fn say_how_many_more(store: &mut dyn Store, filter: Filter, shown: &[Listed]) -> anyhow::Result<()> {
     let shown_of = |held: bool| shown.iter().filter(|listed| !held || listed.claim.state == State::Held).count() as u64;
     let more = store.count(&filter, shown_of(false) + COUNTED)?.saturating_sub(shown_of(false));
     if more == 0 {

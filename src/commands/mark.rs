@@ -3,7 +3,7 @@
 use super::environment::inside;
 use crate::cli::{Global, MarkArgs, MarkWord};
 use crate::domain::claim::Mark;
-use crate::domain::store::{Marked, Store};
+use crate::domain::store::Marked;
 use crate::exit::{self, Failure, Kind};
 use crate::settings;
 

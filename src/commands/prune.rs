@@ -6,7 +6,6 @@ use crate::domain::prune::{Pruned, Pruning};
 use crate::domain::store::Store;
 use crate::exit;
 use crate::settings;
-use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Progress, Ui};
 use crate::view::care::{PruneSummary, would_prune};
 
@@ -21,9 +20,9 @@ pub(super) fn prune(global: &Global, args: &PruneArgs) -> anyhow::Result<u8> {
         apply: false,
     };
     if args.yes {
-        return apply(&mut store, &pruning, args);
+        return apply(store.as_mut(), &pruning, args);
     }
-    let would = go_through(&mut store, &pruning)?;
+    let would = go_through(store.as_mut(), &pruning)?;
     let summary = PruneSummary::would(&pruning, &would);
     if would.claims() == 0 || args.dry_run {
         return say(args, &summary, if would.claims() == 0 { exit::NOTHING } else { exit::DONE });
@@ -31,7 +30,7 @@ pub(super) fn prune(global: &Global, args: &PruneArgs) -> anyhow::Result<u8> {
     if ui::can_ask() {
         Ui::new(false).error(&would_prune(&pruning, &would), None);
         if ui::ask("idem: forget them?")? {
-            return apply(&mut store, &pruning, args);
+            return apply(store.as_mut(), &pruning, args);
         }
         Ui::new(false).error("nothing was changed", None);
         return Ok(exit::NOTHING);
@@ -44,7 +43,7 @@ pub(super) fn prune(global: &Global, args: &PruneArgs) -> anyhow::Result<u8> {
     Ok(exit::USAGE)
 }
 
-fn apply(store: &mut SqliteStore, pruning: &Pruning, args: &PruneArgs) -> anyhow::Result<u8> {
+fn apply(store: &mut dyn Store, pruning: &Pruning, args: &PruneArgs) -> anyhow::Result<u8> {
     let pruned = go_through(store, &Pruning { apply: true, ..pruning.clone() })?;
     let mut progress: Option<(Progress, u64)> = None;
     let space = store.give_back(&mut |left| {
@@ -61,7 +60,7 @@ fn apply(store: &mut SqliteStore, pruning: &Pruning, args: &PruneArgs) -> anyhow
 }
 
 /// Goes through the claims, with a bar for somebody who looks on.
-fn go_through(store: &mut SqliteStore, pruning: &Pruning) -> anyhow::Result<Pruned> {
+fn go_through(store: &mut dyn Store, pruning: &Pruning) -> anyhow::Result<Pruned> {
     let mut progress = None;
     let pruned = store.prune(pruning, &mut |reached| {
         let steps = usize::try_from(reached.last).unwrap_or(0);

@@ -8,10 +8,10 @@ use super::run::MAX_OUTPUT;
 use super::{asking, list, settle};
 use crate::cli::{Global, ReconcileArgs};
 use crate::domain::claim::{Claim, Outcome, Probe, State};
+use crate::domain::store::Store;
 use crate::exit::{self, Failure, Kind};
 use crate::settings;
 use crate::store::Location;
-use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
 use crate::view::envelope::Envelope;
 use crate::view::words::{self, Unknown};
@@ -34,7 +34,7 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
     }
     let location = settings::store(global)?;
     let mut store = settle::open(&location)?;
-    let claims = claims(&mut store, &location, args)?;
+    let claims = claims(store.as_mut(), &location, args)?;
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim with an unknown outcome matches; nothing was asked").into());
     }
@@ -47,7 +47,7 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
         left -= 1;
         progress.at(&format!("claim {}", claim.id));
         let probe = own_probe(args, claim)?;
-        let (claim, what) = finder.find_out(&mut store, claim, probe.as_ref())?;
+        let (claim, what) = finder.find_out(store.as_mut(), claim, probe.as_ref())?;
         let outcome = match (claim.state, claim.outcome) {
             (State::Held | State::Running, _) => Some(2),
             (_, Outcome::Landed) => Some(0),
@@ -78,7 +78,7 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
 
 /// Returns the claims that are named, or those whose outcome is unknown and that fit; oldest first, but those that are held
 /// for their steps after the others.
-fn claims(store: &mut SqliteStore, location: &Location, args: &ReconcileArgs) -> anyhow::Result<Vec<Claim>> {
+fn claims(store: &mut dyn Store, location: &Location, args: &ReconcileArgs) -> anyhow::Result<Vec<Claim>> {
     if !args.ids.is_empty() {
         return settle::find_all(store, &args.ids);
     }

@@ -33,9 +33,9 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     let claims = if by_filter {
         let filter =
             Filter { who: args.who.clone(), conv: args.conv.clone(), tool: args.tool.clone(), ..Filter::default() };
-        settle::unknown(&mut store, &location, filter)?
+        settle::unknown(store.as_mut(), &location, filter)?
     } else {
-        settle::find_all(&mut store, &decision.named)?
+        settle::find_all(store.as_mut(), &decision.named)?
     };
     if claims.is_empty() {
         let message = "no claim with an unknown outcome matches; nothing was changed";
@@ -58,7 +58,7 @@ pub(super) fn resolve(global: &Global, args: &ResolveArgs) -> anyhow::Result<u8>
     }
     let mut code = exit::DONE;
     for claim in &claims {
-        if let Err(error) = decision.make(&mut store, claim) {
+        if let Err(error) = decision.make(store.as_mut(), claim) {
             // What could change in this moment keeps the others from nothing: each claim is said on its own.
             code = code.max(say_failed(&Failure::from_error(error), Of::Other));
         }

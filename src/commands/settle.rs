@@ -14,14 +14,12 @@ use crate::exit::{Failure, Kind};
 use crate::liveness::LockFile;
 use crate::settings;
 use crate::store::Location;
-use crate::store::sqlite::SqliteStore;
 use crate::view::envelope::Output;
 
 /// Opens the store for a command that doesn't make one: no store has no claims (exit code 1).
-pub(super) fn open(location: &Location) -> anyhow::Result<SqliteStore> {
-    let store = SqliteStore::open_existing(location)?;
-    let none =
-        || Failure::new(Kind::Nothing, format!("there is no store {} yet, so no claim", location.path.display()));
+pub(super) fn open(location: &Location) -> anyhow::Result<Box<dyn Store>> {
+    let store = location.open_existing()?;
+    let none = || Failure::new(Kind::Nothing, format!("there is no store {} yet, so no claim", location.shown()));
     Ok(store.ok_or_else(none)?)
 }
 
@@ -82,8 +80,15 @@ pub(super) fn owner(location: &Location, claim: &Claim) -> anyhow::Result<Option
 
 /// Tells whether whoever took this claim's lock lives.
 pub(super) fn liveness(location: &Location, claim: &Claim) -> anyhow::Result<Liveness> {
-    let locks = LockFile::open(&location.lock_path()).map_err(|error| lock_failed(location, &error))?;
-    Ok(locks.test(claim.lock).map_err(|error| lock_failed(location, &error))?)
+    let proven = locks(location)?.test(claim.lock).map_err(|error| lock_failed(location, &error))?;
+    Ok(proven.or_seen(claim.seen_lately))
+}
+
+/// Opens the lock file of the attempts that this host owns.
+pub(super) fn locks(location: &Location) -> Result<LockFile, StoreError> {
+    let path = location.lock_path();
+    let opened = if location.is_shared() { LockFile::open_of_host(&path) } else { LockFile::open(&path) };
+    opened.map_err(|error| lock_failed(location, &error))
 }
 
 /// Names the lock file in an error of the system.

@@ -4,7 +4,7 @@ use super::finding::open_leaves;
 use super::{group, settle};
 use crate::cli::{Global, ShowArgs};
 use crate::domain::claim::{Claim, Stream};
-use crate::domain::store::{Store, Which};
+use crate::domain::store::Which;
 use crate::view::envelope::{Envelope, Story};
 use crate::view::story::{Facts, story};
 use crate::{exit, settings, ui};
@@ -13,7 +13,7 @@ use crate::{exit, settings, ui};
 pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
     let location = settings::store(global)?;
     let mut store = settle::open(&location)?;
-    let claim = settle::find(&mut store, &args.id)?;
+    let claim = settle::find(store.as_mut(), &args.id)?;
     if args.stdout || args.stderr {
         let wanted = if args.stdout { Stream::Stdout } else { Stream::Stderr };
         store.output(claim.id, Which::Result, &mut |stream, bytes| {
@@ -26,8 +26,8 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
     if args.json {
         let envelope =
             |claim: &Claim, output| Envelope::of_claim(claim, format!("claim {} is {}", claim.id, claim.state), output);
-        let mut shown = envelope(&claim, Some(settle::output(&mut store, claim.id, Which::Result)?));
-        shown.members = group::fields(group::members(&mut store, claim.id, true)?);
+        let mut shown = envelope(&claim, Some(settle::output(store.as_mut(), claim.id, Which::Result)?));
+        shown.members = group::fields(group::members(store.as_mut(), claim.id, true)?);
         let told = Story {
             claim: shown,
             owner: claim.owner.actor.clone(),
@@ -39,15 +39,19 @@ pub(super) fn show(global: &Global, args: &ShowArgs) -> anyhow::Result<u8> {
         ui::print(&told.line())?;
         return Ok(exit::DONE);
     }
-    let stated = settle::output(&mut store, claim.id, Which::Stated)?;
+    let stated = settle::output(store.as_mut(), claim.id, Which::Stated)?;
     let facts = Facts {
         claim: &claim,
         attempts: &attempts,
         events: &events,
-        printed: &settle::output(&mut store, claim.id, Which::Printed)?,
+        printed: &settle::output(store.as_mut(), claim.id, Which::Printed)?,
         stated: Some(&stated).filter(|stated| !stated.stdout.is_empty()),
-        members: &group::members(&mut store, claim.id, false)?,
-        open_steps: if claim.is_held_for_steps() { open_leaves(&mut store, &location, claim.id)? } else { Vec::new() },
+        members: &group::members(store.as_mut(), claim.id, false)?,
+        open_steps: if claim.is_held_for_steps() {
+            open_leaves(store.as_mut(), &location, claim.id)?
+        } else {
+            Vec::new()
+        },
         owner: settle::owner(&location, &claim)?,
         first_start: store.first_start(&claim.key)?,
         now: store.now()?,

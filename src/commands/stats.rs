@@ -2,7 +2,7 @@
 
 use super::{list, settle};
 use crate::cli::{Global, StatsArgs};
-use crate::domain::store::{Filter, Store};
+use crate::domain::store::Filter;
 use crate::exit::{self, Failure, Kind};
 use crate::view::care::{StatsFields, stats_text};
 use crate::{settings, ui};

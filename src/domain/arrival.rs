@@ -10,8 +10,19 @@ pub enum Liveness {
     Alive,
     /// Its lock is free: both are gone.
     Dead,
-    /// Its lock can't be tested any more: the lock file was removed and made anew.
+    /// Its lock can't be tested here: the lock file was removed and made anew, or is another host's.
     Unprovable,
+}
+
+impl Liveness {
+    /// Completes what the lock says by what the store does: an owner on another host, whose lock can't be tested here, lives
+    /// as long as it shows itself. One that doesn't is lost, and never proven dead (G6).
+    pub fn or_seen(self, seen_lately: bool) -> Liveness {
+        match self {
+            Liveness::Unprovable if seen_lately => Liveness::Alive,
+            proven => proven,
+        }
+    }
 }
 
 /// What an arrival brings along, as far as the judgement goes.

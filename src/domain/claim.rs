@@ -176,7 +176,8 @@ impl CommandLine {
 
 /// Where an attempt's liveness can be tested: a byte of the lock file (design §5).
 ///
-/// The inode is that of the lock file at the time. A file that was removed and made anew has another one as long as
+/// The inode is that of the lock file at the time; in a store that many hosts share, a number that tells the file from those
+/// of other hosts too. A file that was removed and made anew has another one as long as
 /// anybody still holds the old one open, so equal inodes prove that a free byte means a dead owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockPlace {
@@ -278,6 +279,8 @@ pub struct NewClaim {
     pub means: Means,
     /// The claim in whose place it comes.
     pub in_place_of: Option<InPlaceOf>,
+    /// How often its owner will show itself to a store that many hosts share.
+    pub seen_every: Duration,
 }
 
 /// A row of the store: one attempt.
@@ -329,6 +332,9 @@ pub struct Claim {
     pub means: Means,
     /// What its command has said of the write so far.
     pub mark: Option<Mark>,
+    /// Whether its owner, with or without an end, has shown itself lately: within three of its own intervals, by the clock of a store
+    /// that many hosts share. Elsewhere it is never told. It decides nothing but how long others wait (G6).
+    pub seen_lately: bool,
 }
 
 impl Claim {

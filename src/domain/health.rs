@@ -1,5 +1,7 @@
 //! What a look at a store's health found.
 
+use super::store::StoreError;
+
 /// How a finding is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -52,6 +54,11 @@ impl Finding {
     /// Makes one that somebody should do something about.
     pub fn attention(check: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Finding {
         Finding::new(check, Level::Attention, message).hint(hint)
+    }
+
+    /// Makes one of the reason why a store can't be used.
+    pub fn unusable(error: &StoreError) -> Finding {
+        Finding::new("store", Level::Unusable, error.to_string()).hint(error.hint())
     }
 
     /// Adds what to do.

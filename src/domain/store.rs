@@ -4,9 +4,10 @@
 //! it returns (G1); appended output and arrivals that ran nothing need not be.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, State, Stream};
+use super::claim::{Chunk, Claim, ClaimId, LockPlace, Mark, NewClaim, State, Stream};
 use super::end::{End, EndTerms, Ended};
 use super::event::{Event, EventKind, NewEvent};
 use super::group::{Emitted, Enclosing, Member};
@@ -49,6 +50,9 @@ pub struct Finish {
     pub signal: Option<i32>,
     /// How many bytes of output are missing from the record.
     pub missing: i64,
+    /// How many bytes of output are in the record once the rest is in it too: where the answer to an earlier write was lost,
+    /// this tells what of the rest is there already.
+    pub recorded: i64,
     /// Who records it.
     pub actor: String,
 }
@@ -196,13 +200,28 @@ pub trait Store {
     /// Returns the claim that holds the key. Reads only, and takes no lock that a writer could hold.
     fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError>;
 
-    /// Returns the number of the newest row, 0 in an empty store: for [`NewClaim::seen`].
-    fn newest(&mut self) -> Result<ClaimId, StoreError>;
+    /// Returns a number below that of every attempt of the key that is claimed from now on, 0 in an empty store: for
+    /// [`NewClaim::seen`].
+    fn newest(&mut self, key: &Key) -> Result<ClaimId, StoreError>;
 
     /// Inserts the claim unless the key is held or an attempt was missed; the insert is the arbiter. Recorded, with its `run` event.
     ///
     /// In the same transaction it releases the claim in whose place the new one comes, where it comes in one's.
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError>;
+
+    /// Returns the claim that was made with this very lock, where there is one: what came of a claim whose answer was lost.
+    fn made_with(&mut self, key: &Key, lock: LockPlace) -> Result<Option<Claim>, StoreError>;
+
+    /// Shows from now on that the owner of this claim lives, where many hosts share the store: its command has started. Ends
+    /// with [`Store::leave_off`] and with this process.
+    fn attend(&mut self, id: ClaimId);
+
+    /// Ends what works in the background for a running attempt. Returns the output that isn't known to be recorded yet, in
+    /// order: what comes after it belongs behind it.
+    fn leave_off(&mut self) -> Vec<Chunk>;
+
+    /// Sleeps until a claim isn't running any more as it was read, or until `at_most` has passed; it may wake early.
+    fn wait_for_change(&mut self, claim: &Claim, at_most: Duration) -> Result<(), StoreError>;
 
     /// Returns a claim by its number.
     fn get(&mut self, id: ClaimId) -> Result<Option<Claim>, StoreError>;
@@ -284,6 +303,18 @@ pub trait Store {
         visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, StoreError>;
 
+    /// The same of a result, for an arrival that it is replayed to: its event is left, as [`Store::arrived`] does.
+    fn replay(
+        &mut self,
+        id: ClaimId,
+        actor: &str,
+        visit: &mut dyn FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> Result<io::Result<()>, StoreError> {
+        // That the event can't be left is no reason to keep the result back.
+        let _ = self.arrived(id, EventKind::Replay, actor);
+        self.output(id, Which::Result, visit)
+    }
+
     /// Counts what the claims of this who, conv and tool have seen since then, arrivals up to date. States, steps and limit
     /// don't count.
     fn stats(&mut self, filter: &Filter) -> Result<Stats, StoreError>;
@@ -357,11 +388,35 @@ pub enum StoreError {
     Pruned(PathBuf, ClaimId),
     /// Another program keeps the store locked.
     Busy(PathBuf),
+    /// A store's URL can't be used. Says why, and never quotes it: it could be the password.
+    BadUrl(String),
+    /// The server of a store (its URL without the password) isn't reached, or the connection broke.
+    Unreachable(PathBuf, String),
+    /// The server doesn't know the role or the database, or refuses the password.
+    LoginRefused(PathBuf, String),
+    /// There is no TLS to the server as it was asked for.
+    Tls(PathBuf, String),
+    /// The role may not do what idem does.
+    NoRights(PathBuf, String),
+    /// The server is a standby, or the database is set read-only.
+    ReadOnlyServer(PathBuf, String),
+    /// The claim was sent, its answer was lost, and whether it is recorded can't be looked up.
+    ClaimUncertain(PathBuf, String),
     /// Something else failed: what was being done, and the error.
     Other(PathBuf, String),
 }
 
 impl StoreError {
+    /// Makes one of an error of the system while doing something at this store.
+    pub fn from_io(path: &Path, doing: &str, error: &io::Error) -> StoreError {
+        let path = path.to_owned();
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full(path),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(path),
+            _ => StoreError::Other(path, format!("{doing}: {error}")),
+        }
+    }
+
     /// Returns the error's kind as one word, for the JSON.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -382,6 +437,13 @@ impl StoreError {
             StoreError::ReadOnly(_) => "store-read-only",
             StoreError::Pruned(..) => "claim-pruned",
             StoreError::Busy(_) => "store-busy",
+            StoreError::BadUrl(_) => "store-url",
+            StoreError::Unreachable(..) => "store-unreachable",
+            StoreError::LoginRefused(..) => "store-login-refused",
+            StoreError::Tls(..) => "store-tls",
+            StoreError::NoRights(..) => "store-no-rights",
+            StoreError::ReadOnlyServer(..) => "store-read-only",
+            StoreError::ClaimUncertain(..) => "claim-uncertain",
             StoreError::Other(..) => "store-error",
         }
     }
@@ -424,6 +486,17 @@ impl StoreError {
                 "call again: the claim is gone, and what was printed of its result may not be all of it"
             }
             StoreError::Busy(_) => "end the program that keeps the store locked (an open sqlite3 transaction?)",
+            StoreError::BadUrl(_) => "write it as postgres://user@host:5432/database?sslmode=verify-full",
+            StoreError::Unreachable(..) => "check the host, the port and the network, and that the server runs",
+            StoreError::LoginRefused(..) => {
+                "check the user, the database and the password: in the URL, in PGPASSWORD, or in ~/.pgpass (mode 0600)"
+            }
+            StoreError::Tls(..) => "check sslmode, and sslrootcert, sslcert and sslkey where they are given",
+            StoreError::NoRights(..) => "grant them, or name a database whose owner the user is",
+            StoreError::ReadOnlyServer(..) => "name the primary server, or add target_session_attrs=read-write",
+            StoreError::ClaimUncertain(..) => {
+                "call again when the store is reached; a claim that is there without a run is settled then"
+            }
             StoreError::Other(..) => "see the cause above",
         }
     }
@@ -455,6 +528,15 @@ impl std::fmt::Display for StoreError {
             StoreError::ReadOnly(path) => write!(f, "the store {} can't be written", path.display()),
             StoreError::Pruned(_, id) => write!(f, "claim {id} was pruned while it was read"),
             StoreError::Busy(path) => write!(f, "the store {} is locked by another program", path.display()),
+            StoreError::BadUrl(why) => write!(f, "the store's URL can't be used: {why}"),
+            StoreError::Unreachable(path, why) => write!(f, "the store {} can't be reached: {why}", path.display()),
+            StoreError::LoginRefused(path, why) => write!(f, "the store {} refused the login: {why}", path.display()),
+            StoreError::Tls(path, why) => write!(f, "there is no safe way to the store {}: {why}", path.display()),
+            StoreError::NoRights(path, why) => write!(f, "the store {} denies idem a right: {why}", path.display()),
+            StoreError::ReadOnlyServer(path, why) => write!(f, "the store {} is read-only: {why}", path.display()),
+            StoreError::ClaimUncertain(path, why) => {
+                write!(f, "nobody knows whether the store {} has the claim: {why}", path.display())
+            }
             StoreError::Other(path, detail) => write!(f, "the store {} failed: {detail}", path.display()),
         }
     }

@@ -5,7 +5,7 @@ mod groups;
 mod prune;
 mod unknown;
 
-use idem::store::Location;
+use idem::store::SqlitePlace;
 use idem::store::sqlite::SqliteStore;
 
 /// A store in a folder of its own; opening again gives another handle to the same claims.
@@ -20,8 +20,7 @@ impl contract::Stores for SqliteFolder {
 
     fn open(&self) -> SqliteStore {
         let path = self.0.path().join("idem.db");
-        let location = Location::parse(&path, self.0.path()).expect("a location");
-        SqliteStore::open(&location).expect("the store opens")
+        SqliteStore::open(&SqlitePlace::at(path, false)).expect("the store opens")
     }
 }
 
@@ -45,4 +44,15 @@ fn upkeep_waits_for_no_writer() {
     store.upkeep().expect("upkeep works");
     assert!(taken(&other).is_ok_and(|taken: i64| taken > 0));
     assert_eq!(store.list(&Filter::default()).expect("listing works")[0].arrivals, 2);
+}
+
+/// A file's store counts time by the host's uptime too: its clock is the host's, and somebody may set it.
+#[test]
+fn a_claim_has_the_uptime_of_its_host() {
+    use idem::domain::store::Store;
+    let stores = <SqliteFolder as contract::Stores>::new();
+    let mut store = contract::Stores::open(&stores);
+    let id = contract::claimed(&mut store);
+    let claim = store.get(id).expect("reading works").expect("the claim is there");
+    assert!(!claim.uptime.boot.is_empty() && claim.uptime.millis > 0);
 }

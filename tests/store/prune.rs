@@ -7,7 +7,7 @@ use idem::domain::prune::{Pruned, Pruning};
 use idem::domain::store::{Filter, Store, StoreError, Which};
 use idem::domain::timestamp::Timestamp;
 
-use crate::contract::{Stores, call, failed, inserted, landed, unknown, within};
+use crate::contract::{Stores, call, failed, finish_with, inserted, landed, unknown, within};
 
 /// Everything that has ended, however short a time ago.
 fn all() -> Pruning {
@@ -20,7 +20,7 @@ fn prune(store: &mut impl Store, pruning: &Pruning) -> Pruned {
 
 fn ended(store: &mut impl Store, new: &NewClaim, finish: &idem::domain::store::Finish) -> ClaimId {
     let (id, _) = inserted(store, new);
-    store.finish(id, finish, &[Chunk { stream: Stream::Stdout, data: b"out".to_vec() }]).expect("finishing works");
+    finish_with(store, id, finish, 0, &[Chunk { stream: Stream::Stdout, data: b"out".to_vec() }]);
     id
 }
 
@@ -116,6 +116,6 @@ pub(crate) fn a_new_store_is_well<S: Stores>() {
     inserted(&mut store, &call("t"));
     for integrity in [Integrity::Full, Integrity::Quick] {
         let findings = store.examine(integrity).expect("looking works");
-        assert!(findings.iter().all(|finding| finding.level == Level::Fine), "{findings:?}");
+        assert!(findings.iter().all(|finding| finding.level <= Level::Note), "{findings:?}");
     }
 }

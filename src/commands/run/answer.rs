@@ -5,7 +5,6 @@ use std::io;
 use super::Arrival;
 use crate::domain::claim::{Claim, Stream};
 use crate::domain::event::EventKind;
-use crate::domain::store::Which;
 use crate::exit::{self, NoResult};
 use crate::process::Outlet;
 use crate::view::envelope::{Envelope, ErrorFields, Output};
@@ -77,12 +76,11 @@ impl Answer {
     /// Replays a claim: its note, then its output in order to the streams that it came from.
     pub(super) fn replay(arrival: &mut Arrival<'_>, claim: &Claim) -> anyhow::Result<Answer> {
         let words = words::replay(claim);
-        arrival.log(claim, EventKind::Replay);
         // Before the output, so that it stands within no line of it.
         arrival.ui.note(&words.message);
         let mut outlets = arrival.outlets(Outlet::patient);
         let mut output = arrival.wants_output.then(Output::default);
-        arrival.store.output(claim.id, Which::Result, &mut |stream, bytes| {
+        arrival.store.replay(claim.id, &arrival.actor, &mut |stream, bytes| {
             pass(&mut outlets, stream, bytes);
             if let Some(output) = &mut output {
                 output.push(stream, bytes);

@@ -39,7 +39,7 @@ impl Arrival<'_> {
         if !claim.may_have_owner() {
             return Ok(Liveness::Dead);
         }
-        self.by_locks(|locks| locks.test(claim.lock))
+        Ok(self.by_locks(|locks| locks.test(claim.lock))?.or_seen(claim.seen_lately))
     }
 
     fn steps(&mut self, claim: &Claim, by_marks: Option<Ended>) -> anyhow::Result<Steps> {

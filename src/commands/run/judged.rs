@@ -7,11 +7,11 @@ use anyhow::Context;
 
 use super::facts::past;
 use super::own::Owned;
-use super::{Answer, Arrival, own};
+use super::{Answer, Arrival, options, own};
 use crate::commands::asking::Question;
 use crate::commands::finding::{Finder, Patience};
 use crate::commands::settle::{self, lock_failed};
-use crate::domain::arrival::{Verdict, after_wait, judge};
+use crate::domain::arrival::{Liveness, Verdict, after_wait, judge};
 use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Probe, Reason, State};
 use crate::domain::end::Ended;
 use crate::domain::event::EventKind;
@@ -20,6 +20,9 @@ use crate::liveness::{Asker, LockFile, ProbeLock};
 use crate::process::signals::Signals;
 use crate::settings;
 use crate::ui::Waiting;
+
+/// How often an arrival that waits for a shared store looks whether the owner still lives.
+const LOOK_AT_OWNER: Duration = Duration::from_secs(1);
 
 /// What an arrival does next.
 enum Next {
@@ -163,7 +166,7 @@ impl Arrival<'_> {
         }
         let seen = match self.seen {
             Some(seen) => seen,
-            None => self.store.newest()?,
+            None => self.store.newest(&self.call.key)?,
         };
         // From now on this arrival is there: of an attempt that begins later and ends before the insert below it is told.
         self.seen = Some(seen);
@@ -186,6 +189,7 @@ impl Arrival<'_> {
             owner,
             means: self.means.clone(),
             in_place_of,
+            seen_every: options::seen_every(self.args),
         };
         let claimed = self.store.claim(&new)?;
         // Only now: who waits for this arrival's probe then finds the attempt that came of it.
@@ -207,12 +211,35 @@ impl Arrival<'_> {
         let limit = self.time_left();
         let shown =
             self.show_wait(claim, &format!("claim {} is run by {}; waiting for its end", claim.id, claim.owner.actor));
-        let waited = self.by_locks(|locks| locks.wait(claim.lock, limit))?;
+        let ended = if self.location.is_shared() {
+            self.wait_by_store(claim, limit)?
+        } else if self.by_locks(|locks| locks.wait(claim.lock, limit))? {
+            Some(self.store.get(claim.id)?)
+        } else {
+            None
+        };
         drop(shown);
-        if !waited {
-            return Ok(Next::Answer(Box::new(Answer::busy(self, claim, true))));
+        match ended {
+            None => Ok(Next::Answer(Box::new(Answer::busy(self, claim, true)))),
+            Some(ended) => Ok(ended.map_or(Next::Look, |ended| Next::Past(Box::new(ended)))),
         }
-        Ok(self.store.get(claim.id)?.map_or(Next::Look, |ended| Next::Past(Box::new(ended))))
+    }
+
+    /// Waits for an owner who may be on another host: for the row, and for what its lock or the store's clock say of it.
+    /// Returns the row once the owner isn't known to live any more; `None`: the time ran out.
+    fn wait_by_store(&mut self, claim: &Claim, limit: Option<Duration>) -> anyhow::Result<Option<Option<Claim>>> {
+        let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            let Some(now) = self.store.get(claim.id)? else { return Ok(Some(None)) };
+            if now.state != State::Running || self.owner(&now)? != Liveness::Alive {
+                return Ok(Some(Some(now)));
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            self.store.wait_for_change(&now, left.map_or(LOOK_AT_OWNER, |left| left.min(LOOK_AT_OWNER)))?;
+        }
     }
 
     /// Shows a person what is waited for, and how old it is.

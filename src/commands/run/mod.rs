@@ -39,7 +39,6 @@ use crate::liveness::{LockFile, ProbeLock};
 use crate::process::Outlet;
 use crate::settings;
 use crate::store::Location;
-use crate::store::sqlite::SqliteStore;
 use crate::ui::{self, Ui};
 use crate::view::envelope::{Envelope, ErrorFields, Output};
 
@@ -105,7 +104,7 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         *status_file = None;
         return Err(error);
     }
-    let store = Box::new(SqliteStore::open(&location)?);
+    let store = location.open()?;
     let mut arrival = Arrival {
         args,
         command: CommandLine::new(&args.command),
@@ -189,8 +188,7 @@ pub(super) struct Arrival<'a> {
 impl Arrival<'_> {
     fn locks(&mut self) -> anyhow::Result<&LockFile> {
         if self.locks.is_none() {
-            let path = self.location.lock_path();
-            self.locks = Some(LockFile::open(&path).map_err(|error| lock_failed(&self.location, &error))?);
+            self.locks = Some(settle::locks(&self.location)?);
         }
         self.locks.as_ref().context("the lock file was just opened")
     }

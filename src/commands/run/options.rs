@@ -1,5 +1,7 @@
 //! The options of a run that are checked before anything is claimed, and what follows from them.
 
+use std::time::Duration;
+
 use anyhow::Context;
 
 use super::MAX_OUTPUT;
@@ -36,6 +38,7 @@ pub(super) fn check_durations(args: &RunArgs) -> anyhow::Result<()> {
         (args.timeout, "--timeout", "leaves the command no time", "leave it out for no limit"),
         (args.probe_timeout, "--probe-timeout", "leaves the probe no time", "leave it out for 30 s"),
         (args.resend_within, "--resend-within", "leaves no time to send again", "leave it out"),
+        (args.seen_every, "--seen-every", "would never let anybody see its owner", "leave it out for 5 s"),
         (args.ttl, "--ttl", "keeps no result for a repeat", "leave it out for a result that never expires"),
     ];
     match nothing.iter().find(|(given, ..)| given.is_some_and(|given| given.as_millis() == 0)) {
@@ -76,6 +79,11 @@ pub(super) fn means(args: &RunArgs) -> anyhow::Result<Means> {
         })
     });
     Ok(Means { probe: probe.transpose()?, marks: args.marks, resend_within: args.resend_within, ttl: args.ttl })
+}
+
+/// Returns how often the owner shows itself to a store that many hosts share.
+pub(super) fn seen_every(args: &RunArgs) -> Duration {
+    args.seen_every.unwrap_or(Duration::from_secs(5))
 }
 
 /// Returns how much output is recorded, in bytes; `None`: as much as by default.

@@ -56,13 +56,16 @@ pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Ans
         Err(error) => return could_not_start(arrival, &owned, &error),
     };
     owned.signals.forward_to(child.id());
+    arrival.store.attend(owned.id);
     // While the command runs nobody waits for it. What it can't do now, a later run does.
     let _ = arrival.store.upkeep();
     let mut outlets = arrival.outlets(Outlet::live);
     let (max, capture) = (max_output(arrival.args), arrival.wants_output);
     let mut recorder = Recorder::new(arrival.store.as_mut(), owned.id, max, capture);
     let ran = process::pump(&mut child, &owned.signals, limit, &mut outlets, &mut recorder);
-    let recorded = recorder.finish();
+    let mut recorded = recorder.finish();
+    let unsure = arrival.store.leave_off();
+    recorded.rest.splice(..0, unsure);
     let large = recorded.recorded >= LARGE_OUTPUT;
     let left_open = ran.as_ref().is_ok_and(|ran| ran.left_open);
     let answer = match ran {
@@ -117,6 +120,7 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
         exit_code,
         signal,
         missing: i64::try_from(recorded.missing).unwrap_or(i64::MAX),
+        recorded: i64::try_from(recorded.recorded).unwrap_or(i64::MAX),
         actor: arrival.actor.clone(),
     };
     let code = status(end);
@@ -222,8 +226,13 @@ fn finish_or_drop_output(
         Err(StoreError::Full(_)) if !rest.is_empty() => match arrival.store.finish(owned.id, &finish, rest) {
             Err(StoreError::Full(_)) => {
                 let dropped: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
-                let missing = finish.missing.saturating_add(i64::try_from(dropped).unwrap_or(i64::MAX));
-                Ok((arrival.store.finish(owned.id, &Finish { missing, ..finish }, &[])?, true))
+                let dropped = i64::try_from(dropped).unwrap_or(i64::MAX);
+                let without = Finish {
+                    missing: finish.missing.saturating_add(dropped),
+                    recorded: finish.recorded - dropped,
+                    ..finish
+                };
+                Ok((arrival.store.finish(owned.id, &without, &[])?, true))
             }
             finished => Ok((finished?, false)),
         },
@@ -267,6 +276,7 @@ fn not_started(
         exit_code: signal.is_none().then_some(i32::from(code)),
         signal,
         missing: 0,
+        recorded: 0,
         actor: arrival.actor.clone(),
     };
     match arrival.store.finish(owned.id, &finish, &[]) {

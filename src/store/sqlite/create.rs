@@ -4,20 +4,21 @@
 //! folder is synced. So 64 first arrivals at once find either nothing or everything, and a file that is empty or half
 //! there is damage, never a store in the making.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::error::{from_io, from_sqlite};
+use super::error::from_sqlite;
+use super::open;
 use super::queue::Queue;
 use super::space::INCREMENTAL;
-use super::{guard, open};
 use crate::domain::store::StoreError;
-use crate::store::{Location, beside};
+use crate::store::guard::{self, sync_folder};
+use crate::store::{SqlitePlace, beside};
 
 /// Every step from an empty file to the newest schema; the store's `user_version` counts the steps done.
 const STEPS: &[&str] =
@@ -29,23 +30,11 @@ pub(super) const VERSION: i64 = STEPS.len() as i64;
 /// "idem" in ASCII: SQLite's `application_id` of a store.
 pub(super) const APPLICATION_ID: i64 = 0x6964_656d;
 
-/// Creates the folder of the default store, readable for its owner alone, with those above it that are missing.
-pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
-    let create = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    create.map_err(|error| from_io(folder, "creating the folder", &error))?;
-    // Their names must survive a power cut as well as the claim does. Which of them are new isn't known any more, and
-    // this happens once in a store's life.
-    for above in folder.ancestors().skip(1).take_while(|above| guard::is_own(above)) {
-        sync_folder(above)?;
-    }
-    Ok(())
-}
-
 /// Creates the store where it isn't there.
-pub(super) fn create(location: &Location, folder: &Path) -> Result<(), StoreError> {
-    let path = &location.path;
-    let failed = |doing: &'static str| move |error: std::io::Error| from_io(path, doing, &error);
-    let queue = Queue::open(&location.lock_path()).map_err(failed("opening the lock file"))?;
+pub(super) fn create(place: &SqlitePlace, folder: &Path) -> Result<(), StoreError> {
+    let path = &place.path;
+    let failed = |doing: &'static str| move |error: std::io::Error| StoreError::from_io(path, doing, &error);
+    let queue = Queue::open(&place.lock_path()).map_err(failed("opening the lock file"))?;
     let _turn = queue.turn().map_err(failed("waiting for the turn to create it"))?;
     // Two first arrivals: the other one may have created the store while this one queued.
     if guard::check_file(path)? {
@@ -84,35 +73,31 @@ fn move_into_place(unfinished: &Path, path: &Path) -> std::io::Result<()> {
 /// and starts its command; A has not synced the name yet, the power fails, and the claim is gone. B queues for its
 /// commit, and so comes after A's sync.
 pub(super) fn with_new_log<T>(
-    location: &Location,
+    place: &SqlitePlace,
     folder: &Path,
     open: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    let path = &location.path;
-    let queue = Queue::open(&location.lock_path()).map_err(|error| from_io(path, "opening the lock file", &error))?;
-    let _turn = queue.turn().map_err(|error| from_io(path, "waiting for the turn to write", &error))?;
+    let path = &place.path;
+    let queue =
+        Queue::open(&place.lock_path()).map_err(|error| StoreError::from_io(path, "opening the lock file", &error))?;
+    let _turn = queue.turn().map_err(|error| StoreError::from_io(path, "waiting for the turn to write", &error))?;
     let opened = open()?;
     sync_folder(folder)?;
     Ok(opened)
 }
 
-/// Syncs the folder, so that the names of new files survive a power cut.
-pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    let sync = || File::open(folder)?.sync_all();
-    sync().map_err(|error| from_io(folder, "syncing the folder", &error))
-}
-
 /// Brings an older store up to date; rows are kept. Several may try: the queue and the version decide.
-pub(super) fn migrate(conn: &mut Connection, location: &Location) -> Result<(), StoreError> {
-    let path = &location.path;
-    let queue = Queue::open(&location.lock_path()).map_err(|error| from_io(path, "opening the lock file", &error))?;
-    let _turn = queue.turn().map_err(|error| from_io(path, "waiting for the turn to write", &error))?;
+pub(super) fn migrate(conn: &mut Connection, place: &SqlitePlace) -> Result<(), StoreError> {
+    let path = &place.path;
+    let queue =
+        Queue::open(&place.lock_path()).map_err(|error| StoreError::from_io(path, "opening the lock file", &error))?;
+    let _turn = queue.turn().map_err(|error| StoreError::from_io(path, "waiting for the turn to write", &error))?;
     apply_steps(conn).map_err(|error| from_sqlite(path, &error))
 }
 
 fn write_new(path: &Path) -> Result<(), StoreError> {
     let create = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    create.map_err(|error| from_io(path, "creating the file", &error))?;
+    create.map_err(|error| StoreError::from_io(path, "creating the file", &error))?;
     let fill = || {
         let mut conn = open::connect(path)?;
         // Before the first page is written, and never again: pruned space can be given back without a long lock.
@@ -123,7 +108,7 @@ fn write_new(path: &Path) -> Result<(), StoreError> {
     };
     fill().map_err(|error| from_sqlite(path, &error))?;
     let sync = File::open(path).and_then(|file| file.sync_all());
-    sync.map_err(|error| from_io(path, "syncing the new store", &error))
+    sync.map_err(|error| StoreError::from_io(path, "syncing the new store", &error))
 }
 
 fn apply_steps(conn: &mut Connection) -> rusqlite::Result<()> {

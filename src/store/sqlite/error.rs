@@ -1,6 +1,5 @@
-//! SQLite's and the system's errors, as the store's own.
+//! SQLite's errors, as the store's own.
 
-use std::io;
 use std::path::Path;
 
 use rusqlite::ffi;
@@ -28,16 +27,6 @@ pub(super) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> StoreError {
         ffi::SQLITE_READONLY | ffi::SQLITE_PERM | ffi::SQLITE_AUTH => StoreError::ReadOnly(path),
         ffi::SQLITE_CANTOPEN if !writable(&path) => StoreError::ReadOnly(path),
         _ => StoreError::Other(path, format!("{error} (SQLite code {code})")),
-    }
-}
-
-/// Maps an error of the system while doing something at this store.
-pub(super) fn from_io(path: &Path, doing: &str, error: &io::Error) -> StoreError {
-    let path = path.to_owned();
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full(path),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly(path),
-        _ => StoreError::Other(path, format!("{doing}: {error}")),
     }
 }
 

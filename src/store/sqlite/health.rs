@@ -8,12 +8,12 @@ use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 use rusqlite::Connection;
 
+use super::create;
 use super::space::{self, pragma};
-use super::{create, guard};
 use crate::domain::health::{Finding, Integrity, Level};
 use crate::domain::size::Size;
 use crate::domain::store::StoreError;
-use crate::store::{Location, beside};
+use crate::store::{SqlitePlace, beside, guard};
 
 /// Below this much free space somebody should make room: the default limit of one command's output, and a little.
 const LITTLE_SPACE: u64 = 100 << 20;
@@ -21,30 +21,25 @@ const LITTLE_SPACE: u64 = 100 << 20;
 /// From here on the write-ahead log is longer than runs leave it.
 const LONG_LOG: u64 = 64 << 20;
 
-/// Turns a reason why a store can't be used into a finding.
-pub fn unusable(error: &StoreError) -> Finding {
-    Finding::new("store", Level::Unusable, error.to_string()).hint(error.hint())
-}
-
 /// Looks at the folder, the file system and the files of a store, whether it can be opened or not.
-pub fn look_at_place(location: &Location) -> Vec<Finding> {
-    let folder = location.path.parent().unwrap_or(Path::new("/"));
+pub fn look_at_place(place: &SqlitePlace) -> Vec<Finding> {
+    let folder = place.path.parent().unwrap_or(Path::new("/"));
     let mut findings = Vec::new();
     let Ok(metadata) = std::fs::metadata(folder) else {
-        if location.create_folder {
+        if place.create_folder {
             findings.push(Finding::new("folder", Level::Note, "the folder isn't there yet: the first run makes it"));
         } else {
-            findings.push(unusable(&StoreError::FolderMissing(folder.to_owned())));
+            findings.push(Finding::unusable(&StoreError::FolderMissing(folder.to_owned())));
         }
         return findings;
     };
     findings.push(match guard::check_folder(folder) {
         Ok(()) => Finding::fine("folder", format!("{} ({})", folder.display(), rights(&metadata))),
-        Err(error) => unusable(&error),
+        Err(error) => Finding::unusable(&error),
     });
     findings.extend(file_system(folder));
-    findings.extend(location.files().iter().filter_map(|path| file(path)));
-    findings.extend(leftovers(location));
+    findings.extend(place.files().iter().filter_map(|path| file(path)));
+    findings.extend(leftovers(place));
     findings
 }
 
@@ -91,8 +86,8 @@ fn file(path: &Path) -> Option<Finding> {
 }
 
 /// What a killed first run or another program has left.
-fn leftovers(location: &Location) -> Vec<Finding> {
-    let path = &location.path;
+fn leftovers(place: &SqlitePlace) -> Vec<Finding> {
+    let path = &place.path;
     let left = ["-new", "-new-wal", "-new-shm", "-new-journal", "-journal"].map(|ending| beside(path, ending));
     let there = left.iter().filter(|path| path.symlink_metadata().is_ok());
     there

@@ -7,9 +7,9 @@ mod arrivals;
 mod create;
 mod error;
 mod group;
-mod guard;
 pub mod health;
 mod open;
+pub mod place;
 mod prune;
 mod queue;
 mod read;
@@ -26,10 +26,10 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use self::arrivals::ArrivalsLog;
-use self::error::{from_io, from_sqlite};
+use self::error::from_sqlite;
 use self::queue::Queue;
-use super::{Location, beside};
-use crate::domain::claim::{Chunk, Claim, ClaimId, Mark, NewClaim, Stream};
+use super::{SqlitePlace, beside};
+use crate::domain::claim::{Chunk, Claim, ClaimId, LockPlace, Mark, NewClaim, Stream};
 use crate::domain::event::{Event, EventKind, NewEvent};
 use crate::domain::group::{Emitted, Enclosing, Member};
 use crate::domain::health::{Finding, Integrity};
@@ -40,7 +40,7 @@ use crate::domain::stats::Stats;
 use crate::domain::store::{
     ClaimRef, Claimed, Filter, Finish, Finished, Found, Listed, Marked, Store, StoreError, Transition, Which,
 };
-use crate::store::uptime::uptime;
+use crate::host::uptime;
 
 /// How many frames of the write-ahead log may wait for a checkpoint: the first process to open a store reads them all.
 const FRAMES_DUE: i32 = 40;
@@ -50,6 +50,9 @@ const PAGES_UNDER_WAY: i32 = 4096;
 
 /// How many frames of the write-ahead log pruning leaves for a run to take in.
 const FRAMES_OF_PRUNING: i32 = 400;
+
+/// How often somebody looks who isn't woken by a lock.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The longest pause between two pieces of work that nobody waits for.
 const MOST_PAUSE: Duration = Duration::from_millis(10);
@@ -74,21 +77,21 @@ pub fn sqlite_version() -> &'static str {
 
 impl SqliteStore {
     /// Opens a store, creating it where it isn't there.
-    pub fn open(location: &Location) -> Result<SqliteStore, StoreError> {
-        let opened = open::open(location)?;
+    pub fn open(place: &SqlitePlace) -> Result<SqliteStore, StoreError> {
+        let opened = open::open(place)?;
         Ok(SqliteStore {
             conn: opened.conn,
             log: ArrivalsLog::new(beside(&opened.path, "-arrivals")),
             path: opened.path,
-            lock_path: location.lock_path(),
+            lock_path: place.lock_path(),
             queue: None,
             patient: true,
         })
     }
 
     /// Opens a store if it is there. To look is not to make.
-    pub fn open_existing(location: &Location) -> Result<Option<SqliteStore>, StoreError> {
-        if open::is_missing(location) { Ok(None) } else { SqliteStore::open(location).map(Some) }
+    pub fn open_existing(place: &SqlitePlace) -> Result<Option<SqliteStore>, StoreError> {
+        if open::is_missing(place) { Ok(None) } else { SqliteStore::open(place).map(Some) }
     }
 
     fn read<T>(&mut self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
@@ -100,14 +103,14 @@ impl SqliteStore {
         let failed = |doing| move |error: io::Error| (doing, error);
         if self.queue.is_none() {
             let opened = Queue::open(&self.lock_path).map_err(failed("opening the lock file"));
-            self.queue = Some(opened.map_err(|(doing, error)| from_io(&self.lock_path, doing, &error))?);
+            self.queue = Some(opened.map_err(|(doing, error)| StoreError::from_io(&self.lock_path, doing, &error))?);
         }
         let turn = match &self.queue {
             Some(queue) if self.patient => queue.turn().map(Some),
             Some(queue) => queue.turn_now(),
             None => Ok(None),
         };
-        let turn = turn.map_err(|error| from_io(&self.path, "waiting for the turn to write", &error))?;
+        let turn = turn.map_err(|error| StoreError::from_io(&self.path, "waiting for the turn to write", &error))?;
         let Some(_turn) = turn else { return Err(StoreError::Busy(self.path.clone())) };
         let transaction = |conn: &mut Connection| {
             let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -180,7 +183,7 @@ impl Store for SqliteStore {
         self.read(|conn| write::holder(conn, key))
     }
 
-    fn newest(&mut self) -> Result<ClaimId, StoreError> {
+    fn newest(&mut self, _key: &Key) -> Result<ClaimId, StoreError> {
         self.read(|conn| conn.query_row("SELECT coalesce(max(id), 0) FROM claim", [], |row| row.get(0)))
     }
 
@@ -188,6 +191,26 @@ impl Store for SqliteStore {
         self.read(write::prepare_claim)?;
         let uptime = uptime();
         self.write(|tx| write::claim(tx, new, &uptime))
+    }
+
+    fn made_with(&mut self, key: &Key, lock: LockPlace) -> Result<Option<Claim>, StoreError> {
+        self.read(|conn| read::made_with(conn, key, lock))
+    }
+
+    /// The lock beside the store shows it.
+    fn attend(&mut self, _id: ClaimId) {}
+
+    /// Nothing does.
+    fn leave_off(&mut self) -> Vec<Chunk> {
+        Vec::new()
+    }
+
+    /// Nobody has to wait so: the owner's lock wakes those who wait. A look now and then.
+    fn wait_for_change(&mut self, claim: &Claim, at_most: Duration) -> Result<(), StoreError> {
+        if self.get(claim.id)?.is_some_and(|now| now.state == claim.state) {
+            std::thread::sleep(at_most.min(LOOK_EVERY));
+        }
+        Ok(())
     }
 
     fn get(&mut self, id: ClaimId) -> Result<Option<Claim>, StoreError> {
@@ -273,7 +296,7 @@ impl Store for SqliteStore {
     fn arrived(&mut self, id: ClaimId, kind: EventKind, actor: &str) -> Result<(), StoreError> {
         let sync = kind != EventKind::Replay;
         let append = self.log.append(id, kind, write::now(), actor, sync);
-        append.map_err(|error| from_io(&self.path, "logging the arrival", &error))
+        append.map_err(|error| StoreError::from_io(&self.path, "logging the arrival", &error))
     }
 
     fn upkeep(&mut self) -> Result<(), StoreError> {

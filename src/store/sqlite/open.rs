@@ -6,10 +6,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::create;
 use super::error::from_sqlite;
-use super::{create, guard};
 use crate::domain::store::StoreError;
-use crate::store::{Location, beside};
+use crate::store::{SqlitePlace, beside, guard};
 
 /// How long to wait for another program that has the store locked; idem's own writers queue for as long as it takes.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,18 +21,18 @@ pub(super) struct Opened {
 }
 
 /// Opens the store, creating it where it isn't there.
-pub(super) fn open(location: &Location) -> Result<Opened, StoreError> {
-    let path = location.path.clone();
+pub(super) fn open(place: &SqlitePlace) -> Result<Opened, StoreError> {
+    let path = place.path.clone();
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
     match guard::check_folder(&folder) {
-        Err(StoreError::FolderMissing(_)) if location.create_folder => {
-            create::create_folder(&folder)?;
+        Err(StoreError::FolderMissing(_)) if place.create_folder => {
+            guard::create_folder(&folder)?;
             guard::check_folder(&folder)?;
         }
         other => other?,
     }
     if !guard::check_file(&path)? {
-        create::create(location, &folder)?;
+        create::create(place, &folder)?;
     }
     let connected = || {
         let conn = connect(&path).map_err(|error| from_sqlite(&path, &error))?;
@@ -41,20 +41,19 @@ pub(super) fn open(location: &Location) -> Result<Opened, StoreError> {
     };
     // Another program may have removed the write-ahead log on closing.
     let log_missing = !beside(&path, "-wal").exists();
-    let (mut conn, version) =
-        if log_missing { create::with_new_log(location, &folder, connected)? } else { connected()? };
+    let (mut conn, version) = if log_missing { create::with_new_log(place, &folder, connected)? } else { connected()? };
     if version < create::VERSION {
-        create::migrate(&mut conn, location)?;
+        create::migrate(&mut conn, place)?;
     }
     Ok(Opened { conn, path })
 }
 
 /// Tells whether there is no store yet: nothing of it, in a folder that may be made, or in one that is there.
-pub(super) fn is_missing(location: &Location) -> bool {
+pub(super) fn is_missing(place: &SqlitePlace) -> bool {
     let gone = |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-    let folder = location.path.parent().unwrap_or(Path::new("/"));
-    let folder_fine = location.create_folder || folder.is_dir();
-    folder_fine && gone(&location.path) && gone(&beside(&location.path, "-wal"))
+    let folder = place.path.parent().unwrap_or(Path::new("/"));
+    let folder_fine = place.create_folder || folder.is_dir();
+    folder_fine && gone(&place.path) && gone(&beside(&place.path, "-wal"))
 }
 
 /// Opens a connection as idem uses it.

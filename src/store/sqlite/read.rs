@@ -6,7 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
 use super::rows;
-use crate::domain::claim::{Claim, ClaimId, State, Stream};
+use crate::domain::claim::{Claim, ClaimId, LockPlace, State, Stream};
 use crate::domain::event::Event;
 use crate::domain::key::Key;
 use crate::domain::store::{ClaimRef, Filter, Found, Listed, Which};
@@ -118,6 +118,12 @@ pub(super) fn attempts(conn: &Connection, key: &Key) -> rusqlite::Result<Vec<Cla
     let mut statement = conn.prepare(&sql)?;
     let rows = statement.query_map([key.to_string()], rows::claim)?;
     rows.collect()
+}
+
+/// Reads the claim that was made with this very lock.
+pub(super) fn made_with(conn: &Connection, key: &Key, lock: LockPlace) -> rusqlite::Result<Option<Claim>> {
+    let made = attempts(conn, key)?.into_iter().find(|claim| claim.lock == lock);
+    Ok(made)
 }
 
 /// Reads the events of all attempts of a key, oldest first. Logged arrivals are taken in late: time comes first.

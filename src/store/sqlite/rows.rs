@@ -52,6 +52,7 @@ pub(super) fn claim(row: &Row<'_>) -> Result<Claim> {
             ttl: duration(row, 27)?,
             probe: probe(row, 28)?,
         },
+        seen_lately: false,
     })
 }
 

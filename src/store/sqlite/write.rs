@@ -15,7 +15,7 @@ use crate::domain::key::Key;
 use crate::domain::moment::{Moment, Uptime, is_within};
 use crate::domain::store::{Claimed, Finish, Finished, Marked, NewOutput, NewResult, Transition};
 use crate::domain::timestamp::Timestamp;
-use crate::store::uptime::uptime;
+use crate::host::uptime;
 
 /// The store's clock.
 pub(super) fn now() -> Timestamp {

@@ -1,18 +1,17 @@
-//! What a store's place must be before idem trusts it (design §11): its own, written by nobody else, and local.
+//! What a folder and a file of idem must be before it trusts them (design §11): its own, written by nobody else, and local.
 
-use std::fs::Metadata;
+use std::fs::{DirBuilder, File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 use nix::sys::statfs::statfs;
 use nix::unistd::geteuid;
 
-use super::error::from_io;
 use crate::domain::store::StoreError;
 
 /// Checks the folder. Errors: missing, no folder, another owner, writable by others, a network file system.
-pub(super) fn check_folder(folder: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn check_folder(folder: &Path) -> Result<(), StoreError> {
     let metadata = match std::fs::metadata(folder) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -21,13 +20,14 @@ pub(super) fn check_folder(folder: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(StoreError::FolderMissing(folder.to_owned()));
         }
-        Err(error) => return Err(from_io(folder, "looking at the folder", &error)),
+        Err(error) => return Err(StoreError::from_io(folder, "looking at the folder", &error)),
     };
     if !metadata.is_dir() {
         return Err(StoreError::FolderMissing(folder.to_owned()));
     }
     check_rights(folder, &metadata)?;
-    let kind = statfs(folder).map_err(|errno| from_io(folder, "asking for the file system", &errno.into()))?;
+    let kind =
+        statfs(folder).map_err(|errno| StoreError::from_io(folder, "asking for the file system", &errno.into()))?;
     if let Some(name) = network_name(kind.filesystem_type().0) {
         return Err(StoreError::NetworkFileSystem(folder.to_owned(), name));
     }
@@ -48,11 +48,11 @@ fn too_full_to_map(block_size: i64, free: u64) -> bool {
 }
 
 /// Checks the store's file. `Ok(false)`: it isn't there.
-pub(super) fn check_file(path: &Path) -> Result<bool, StoreError> {
+pub(in crate::store) fn check_file(path: &Path) -> Result<bool, StoreError> {
     let metadata = match std::fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(from_io(path, "looking at the store", &error)),
+        Err(error) => return Err(StoreError::from_io(path, "looking at the store", &error)),
     };
     if !metadata.is_file() {
         return Err(StoreError::NotAFile(path.to_owned()));
@@ -70,8 +70,26 @@ pub(super) fn check_file(path: &Path) -> Result<bool, StoreError> {
 }
 
 /// Tells whether a folder belongs to the user who runs idem.
-pub(super) fn is_own(folder: &Path) -> bool {
+fn is_own(folder: &Path) -> bool {
     std::fs::metadata(folder).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw())
+}
+
+/// Creates the folder of idem's own state, readable for its owner alone, with those above it that are missing.
+pub(in crate::store) fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    let create = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    create.map_err(|error| StoreError::from_io(folder, "creating the folder", &error))?;
+    // Their names must survive a power cut as well as the claim does. Which of them are new isn't known any more, and
+    // this happens once in a store's life.
+    for above in folder.ancestors().skip(1).take_while(|above| is_own(above)) {
+        sync_folder(above)?;
+    }
+    Ok(())
+}
+
+/// Syncs the folder, so that the names of new files survive a power cut.
+pub(in crate::store) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    let sync = || File::open(folder)?.sync_all();
+    sync().map_err(|error| StoreError::from_io(folder, "syncing the folder", &error))
 }
 
 fn check_rights(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
@@ -87,7 +105,7 @@ fn check_rights(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
 /// Returns the name of a network file system by its magic number (`statfs(2)`), or `None` for a local one.
 ///
 /// FUSE is counted in: it can't be told from here whether sshfs or a local disk is behind it.
-pub(super) fn network_name(magic: i64) -> Option<&'static str> {
+pub(in crate::store) fn network_name(magic: i64) -> Option<&'static str> {
     // The kernel gives 32 bits, sign-extended on some machines.
     let name = match magic & 0xffff_ffff {
         0x6969 => "nfs",
@@ -113,7 +131,7 @@ pub(super) fn network_name(magic: i64) -> Option<&'static str> {
 }
 
 /// Returns the name of a local file system, or its number.
-pub(super) fn local_name(magic: i64) -> String {
+pub(in crate::store) fn local_name(magic: i64) -> String {
     let name = match magic & 0xffff_ffff {
         0xef53 => "ext2/ext3/ext4",
         0x0102_1994 => "tmpfs",

@@ -1,4 +1,4 @@
-//! How long this host has been up, and in which of its boots.
+//! What this host says of itself: how long it has been up, and in which of its boots.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,8 +14,8 @@ pub fn uptime() -> Uptime {
     Uptime { boot: boot().unwrap_or_default(), millis }
 }
 
-/// Reads the id by one call: such a file has no size that a reader could know before.
-fn boot() -> Option<String> {
+/// Returns the id of this boot; `None` where the system doesn't tell. Read by one call: such a file has no size that a reader could know before.
+pub fn boot() -> Option<String> {
     let mut bytes = [0; 64];
     let count = File::open("/proc/sys/kernel/random/boot_id").ok()?.read(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes[..count]).trim().to_owned())
