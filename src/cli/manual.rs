@@ -265,6 +265,14 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "IDEM_RECORD_WAIT",
         "How long to try again where the outcome can't be recorded, unless --record-wait says so (run)",
     ),
+    (
+        "IDEM_SEEN_EVERY",
+        "How often an owner shows itself to a store that many hosts share, unless --seen-every says so (run)",
+    ),
+    (
+        "PGHOST, PGUSER, PGPASSWORD, PGPASSFILE, PGSSLMODE, …",
+        "What the URL of a store in PostgreSQL leaves open, as libpq reads them",
+    ),
     ("XDG_STATE_HOME, HOME", "Where the default store is: $XDG_STATE_HOME/idem, else ~/.local/state/idem"),
     ("NO_COLOR", "Where it is set and not empty, no colour, unless --color always"),
     ("TMPDIR", "Where --bind-stdin keeps what it has read (run, key)"),
@@ -274,6 +282,7 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
 pub const FILES: &[(&str, &str)] = &[
     ("$XDG_STATE_HOME/idem/idem.db", "The default store, ~/.local/state/idem/idem.db where the variable isn't set"),
     ("idem.db-wal, idem.db-shm, idem.db-lock, idem.db-arrivals", "Beside each store; they belong to it"),
+    ("$XDG_STATE_HOME/idem/postgres-lock", "The locks of the owners on this host, for stores in PostgreSQL"),
     (
         "idem.db-pending/, $XDG_STATE_HOME/idem/pending/",
         "Outcomes that the store could not take yet; the next idem that opens it records them",

@@ -36,13 +36,19 @@ pub(crate) const KILL_IDEM: &str = "[ \"$(cat /proc/$PPID/comm)\" = idem ] && ki
 /// One test's folders; everything in them goes when it is dropped.
 pub(crate) struct TestEnv {
     root: TempDir,
+    store_url: Option<String>,
 }
 
 impl TestEnv {
     /// Makes the folders. No store exists yet.
     pub(crate) fn new() -> Self {
+        TestEnv::with_store(None)
+    }
+
+    /// The same; where a URL is given, all calls go to the store there unless they say otherwise.
+    pub(crate) fn with_store(store_url: Option<String>) -> Self {
         let root = tempfile::Builder::new().prefix("idem-test-").tempdir().expect("a temporary folder for the test");
-        let env = TestEnv { root };
+        let env = TestEnv { root, store_url };
         for folder in [env.home(), env.state_home(), env.work()] {
             fs::create_dir(&folder).expect("a folder of the test");
             set_mode(&folder, 0o700);

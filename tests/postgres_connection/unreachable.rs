@@ -51,10 +51,7 @@ fn somebody_takes_the_call_and_never_answers() {
         let text = trouble(&format!("postgres://u:pw@127.0.0.1:{port}/d?connect_timeout={limit}&sslmode={mode}"));
         let took = begun.elapsed();
         assert_eq!(text, format!("127.0.0.1:{port}: no answer in time"));
-        assert!(
-            took >= Duration::from_secs(limit) && took < Duration::from_millis(limit * 1000 + 900),
-            "{mode}: {took:?}"
-        );
+        assert!(took >= Duration::from_secs(limit) && took < Duration::from_secs(limit + 5), "{mode}: {took:?}");
     }
 }
 

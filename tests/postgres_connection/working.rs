@@ -20,8 +20,7 @@ fn statements_and_transactions() {
     connection.batch("CREATE TABLE t (n bigint PRIMARY KEY, b bytea); CREATE ROLE poor LOGIN").expect("made");
     assert_eq!(relay.turns(), 1);
     let insert = "INSERT INTO t VALUES ($1, $2) RETURNING n";
-    let row = |n: i64| [n];
-    let rows = connection.query(insert, &[(&row(1)[0], Type::INT8), (&&b"bytes"[..], Type::BYTEA)]).expect("inserted");
+    let rows = connection.query(insert, &[(&1i64, Type::INT8), (&&b"bytes"[..], Type::BYTEA)]).expect("inserted");
     assert_eq!((rows.len(), rows[0].get::<_, i64>(0), relay.turns()), (1, 1, 1));
     let rows = connection.query("SELECT n, b FROM t WHERE n = $1", &[(&1i64, Type::INT8)]).expect("a row");
     assert_eq!((rows[0].get::<_, i64>(0), rows[0].get::<_, &[u8]>(1), relay.turns()), (1, &b"bytes"[..], 1));
@@ -108,7 +107,7 @@ fn broken_connections() {
     let begun = Instant::now();
     let trouble = connection.query("SELECT 1", &[]).expect_err("no answer");
     assert_eq!(trouble, Trouble::Lost("no answer within 300 ms".to_owned()));
-    assert!(begun.elapsed() < Duration::from_secs(2) && connection.is_broken());
+    assert!(begun.elapsed() < Duration::from_secs(5) && connection.is_broken());
 }
 
 #[test]

@@ -147,6 +147,9 @@ impl<'a> Call<'a> {
             .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(url) = &self.env.store_url {
+            process.env("IDEM_STORE", url);
+        }
         for (name, value) in self.vars {
             match value {
                 Some(value) => process.env(name, value),
