@@ -20,21 +20,22 @@ enum Way {
     /// By a proxy that swallows everything.
     Proxy(Proxy),
     /// From a machine of its own, whose cable is pulled.
-    Machine(Machine, #[expect(dead_code, reason = "the way goes through it")] Proxy),
+    // The proxy ends first: it has to be reached for that.
+    Machine(#[expect(dead_code, reason = "the way goes through it")] Proxy, Machine),
 }
 
 impl Way {
     fn close(&mut self) {
         match self {
             Way::Proxy(proxy) => proxy.swallow_everything(),
-            Way::Machine(machine, _) => machine.pull_the_cable(),
+            Way::Machine(_, machine) => machine.pull_the_cable(),
         }
     }
 
     fn open(&mut self) {
         match self {
             Way::Proxy(proxy) => proxy.heal(),
-            Way::Machine(machine, _) => machine.plug_it_in(),
+            Way::Machine(_, machine) => machine.plug_it_in(),
         }
     }
 }
@@ -55,7 +56,7 @@ impl Lost {
         let machine = Machine::new()?;
         let proxy = Proxy::at(machine.host(), world.server().address());
         let owner = world.behind(&proxy);
-        Some(Lost::new(world, Way::Machine(machine, proxy), owner))
+        Some(Lost::new(world, Way::Machine(proxy, machine), owner))
     }
 
     fn new(world: World, way: Way, owner: TestEnv) -> Lost {
@@ -74,7 +75,7 @@ impl Lost {
         let call = self.call(&self.owner);
         let owner = match &self.way {
             Way::Proxy(_) => call.start(),
-            Way::Machine(machine, _) => machine.on(call).start(),
+            Way::Machine(_, machine) => machine.on(call).start(),
         };
         owner.command();
         owner

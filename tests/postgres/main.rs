@@ -9,6 +9,7 @@ mod away;
 mod bad_input;
 mod basics;
 mod bouncer;
+mod contract_kept;
 mod cuts;
 mod keeper;
 mod lost_owners;
@@ -22,6 +23,15 @@ mod server;
 mod steps;
 mod wire;
 mod world;
+
+#[path = "../store/contract.rs"]
+mod contract;
+#[path = "../store/groups.rs"]
+mod groups;
+#[path = "../store/prune.rs"]
+mod prune;
+#[path = "../store/unknown.rs"]
+mod unknown;
 
 /// What the tests of the file store have, too.
 #[path = "../cli"]

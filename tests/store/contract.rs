@@ -22,6 +22,10 @@ use idem::domain::timestamp::Timestamp;
 pub(crate) trait Stores {
     /// The implementation.
     type Store: Store;
+    /// Tells whether there is what such stores need. Says so where there isn't.
+    fn is_here() -> bool {
+        true
+    }
     /// Makes the place of an empty store.
     fn new() -> Self;
     /// Opens it, as another process would.
@@ -32,134 +36,55 @@ pub(crate) trait Stores {
 macro_rules! tests {
     ($stores:ty) => {
         mod store {
-            #[test]
-            fn the_insert_is_the_arbiter() {
-                $crate::contract::the_insert_is_the_arbiter::<$stores>();
-            }
-
-            #[test]
-            fn an_end_that_was_recorded_is_known_to_be() {
-                $crate::unknown::an_end_that_was_recorded_is_known_to_be::<$stores>();
-            }
-            #[test]
-            fn an_attempt_that_was_missed_is_told() {
-                $crate::contract::an_attempt_that_was_missed_is_told::<$stores>();
-            }
-            #[test]
-            fn many_at_once_and_one_wins() {
-                $crate::contract::many_at_once_and_one_wins::<$stores>();
-            }
-            #[test]
-            fn a_claim_comes_back_as_it_was_given() {
-                $crate::contract::a_claim_comes_back_as_it_was_given::<$stores>();
-            }
-            #[test]
-            fn an_end_is_recorded_whole() {
-                $crate::contract::an_end_is_recorded_whole::<$stores>();
-            }
-            #[test]
-            fn attempts_count_spawns() {
-                $crate::contract::attempts_count_spawns::<$stores>();
-            }
-            #[test]
-            fn output_keeps_its_order_and_its_bytes() {
-                $crate::contract::output_keeps_its_order_and_its_bytes::<$stores>();
-            }
-            #[test]
-            fn a_transition_compares_first() {
-                $crate::contract::a_transition_compares_first::<$stores>();
-            }
-            #[test]
-            fn a_late_truth_counts_unless_a_person_decided() {
-                $crate::contract::a_late_truth_counts_unless_a_person_decided::<$stores>();
-            }
-            #[test]
-            fn a_stated_result_stands_in_place_of_the_recorded() {
-                $crate::contract::a_stated_result_stands_in_place_of_the_recorded::<$stores>();
-            }
-            #[test]
-            fn history_is_whole_and_in_order() {
-                $crate::contract::history_is_whole_and_in_order::<$stores>();
-            }
-            #[test]
-            fn arrivals_are_counted_once_whoever_takes_them_in() {
-                $crate::contract::arrivals_are_counted_once_whoever_takes_them_in::<$stores>();
-            }
-            #[test]
-            fn claims_are_found_and_listed() {
-                $crate::contract::claims_are_found_and_listed::<$stores>();
-            }
-            #[test]
-            fn a_mark_is_taken_from_its_own_attempt_while_it_is_open() {
-                $crate::unknown::a_mark_is_taken_from_its_own_attempt_while_it_is_open::<$stores>();
-            }
-            #[test]
-            fn an_end_is_judged_by_the_last_mark() {
-                $crate::unknown::an_end_is_judged_by_the_last_mark::<$stores>();
-            }
-            #[test]
-            fn a_change_overlooks_no_mark() {
-                $crate::unknown::a_change_overlooks_no_mark::<$stores>();
-            }
-            #[test]
-            fn a_claim_takes_anothers_place_at_once_or_not_at_all() {
-                $crate::unknown::a_claim_takes_anothers_place_at_once_or_not_at_all::<$stores>();
-            }
-            #[test]
-            fn the_first_start_is_that_of_all_attempts() {
-                $crate::unknown::the_first_start_is_that_of_all_attempts::<$stores>();
-            }
-            #[test]
-            fn a_name_is_there_once_in_a_group() {
-                $crate::groups::a_name_is_there_once_in_a_group::<$stores>();
-            }
-            #[test]
-            fn a_group_is_that_of_all_attempts_until_its_key_is_cleared() {
-                $crate::groups::a_group_is_that_of_all_attempts_until_its_key_is_cleared::<$stores>();
-            }
-            #[test]
-            fn a_step_belongs_to_each_group_that_came_to_it() {
-                $crate::groups::a_step_belongs_to_each_group_that_came_to_it::<$stores>();
-            }
-            #[test]
-            fn a_failure_beside_an_open_step_is_held() {
-                $crate::groups::a_failure_beside_an_open_step_is_held::<$stores>();
-            }
-            #[test]
-            fn several_changes_are_made_at_once() {
-                $crate::groups::several_changes_are_made_at_once::<$stores>();
-            }
-            #[test]
-            fn many_members_at_once_are_all_there() {
-                $crate::groups::many_members_at_once_are_all_there::<$stores>();
-            }
-            #[test]
-            fn what_has_ended_is_pruned_and_the_rest_stays() {
-                $crate::prune::what_has_ended_is_pruned_and_the_rest_stays::<$stores>();
-            }
-            #[test]
-            fn numbers_of_attempts_go_on_after_older_ones_are_pruned() {
-                $crate::prune::numbers_of_attempts_go_on_after_older_ones_are_pruned::<$stores>();
-            }
-            #[test]
-            fn a_group_and_its_steps_go_together() {
-                $crate::prune::a_group_and_its_steps_go_together::<$stores>();
-            }
-            #[test]
-            fn arrivals_are_counted_by_tool_and_day() {
-                $crate::prune::arrivals_are_counted_by_tool_and_day::<$stores>();
-            }
-            #[test]
-            fn a_new_store_is_well() {
-                $crate::prune::a_new_store_is_well::<$stores>();
-            }
-            #[test]
-            fn steps_know_what_encloses_them() {
-                $crate::contract::steps_know_what_encloses_them::<$stores>();
+            $crate::contract::named! { $stores:
+                contract::the_insert_is_the_arbiter,
+                contract::an_attempt_that_was_missed_is_told,
+                contract::many_at_once_and_one_wins,
+                contract::a_claim_comes_back_as_it_was_given,
+                contract::an_end_is_recorded_whole,
+                contract::attempts_count_spawns,
+                contract::output_keeps_its_order_and_its_bytes,
+                contract::a_transition_compares_first,
+                contract::a_late_truth_counts_unless_a_person_decided,
+                contract::a_stated_result_stands_in_place_of_the_recorded,
+                contract::history_is_whole_and_in_order,
+                contract::arrivals_are_counted_once_whoever_takes_them_in,
+                contract::claims_are_found_and_listed,
+                contract::steps_know_what_encloses_them,
+                unknown::an_end_that_was_recorded_is_known_to_be,
+                unknown::a_mark_is_taken_from_its_own_attempt_while_it_is_open,
+                unknown::an_end_is_judged_by_the_last_mark,
+                unknown::a_change_overlooks_no_mark,
+                unknown::a_claim_takes_anothers_place_at_once_or_not_at_all,
+                unknown::the_first_start_is_that_of_all_attempts,
+                groups::a_name_is_there_once_in_a_group,
+                groups::a_group_is_that_of_all_attempts_until_its_key_is_cleared,
+                groups::a_step_belongs_to_each_group_that_came_to_it,
+                groups::a_failure_beside_an_open_step_is_held,
+                groups::several_changes_are_made_at_once,
+                groups::many_members_at_once_are_all_there,
+                prune::what_has_ended_is_pruned_and_the_rest_stays,
+                prune::numbers_of_attempts_go_on_after_older_ones_are_pruned,
+                prune::a_group_and_its_steps_go_together,
+                prune::arrivals_are_counted_by_tool_and_day,
+                prune::a_new_store_is_well
             }
         }
     };
 }
+
+/// One test for each of these functions.
+macro_rules! named {
+    ($stores:ty: $($room:ident::$name:ident),+) => {
+        $(#[test]
+        fn $name() {
+            if <$stores as $crate::contract::Stores>::is_here() {
+                $crate::$room::$name::<$stores>();
+            }
+        })+
+    };
+}
+pub(crate) use named;
 pub(crate) use tests;
 
 pub(crate) fn call(name: &str) -> NewClaim {
@@ -241,11 +166,6 @@ pub(crate) fn hold() -> Transition {
 
 pub(crate) fn get(store: &mut impl Store, id: ClaimId) -> Claim {
     store.get(id).expect("reading works").expect("the claim is there")
-}
-
-/// Claims a call, for tests of one implementation.
-pub(crate) fn claimed(store: &mut impl Store) -> ClaimId {
-    inserted(store, &call("t")).0
 }
 
 /// Records an end with the rest of the output, behind `before` bytes that were recorded while it ran.

@@ -26,6 +26,10 @@ impl contract::Stores for SqliteFolder {
 
 contract::tests!(super::SqliteFolder);
 
+fn claimed(store: &mut SqliteStore) -> i64 {
+    contract::inserted(store, &contract::call("t")).0
+}
+
 /// Housekeeping runs while a command does: it must not make that command's output wait for somebody else's transaction.
 #[test]
 fn upkeep_waits_for_no_writer() {
@@ -33,7 +37,7 @@ fn upkeep_waits_for_no_writer() {
     use idem::domain::store::{Filter, Store};
     let stores = <SqliteFolder as contract::Stores>::new();
     let mut store = contract::Stores::open(&stores);
-    let id = contract::claimed(&mut store);
+    let id = claimed(&mut store);
     store.arrived(id, EventKind::Replay, "a@b[1]").expect("logging works");
     let other = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
     other.execute_batch("BEGIN IMMEDIATE").expect("its transaction");
@@ -54,7 +58,7 @@ fn a_write_waits_no_longer_than_it_may() {
     use idem::domain::store::{Store, StoreError};
     let stores = <SqliteFolder as contract::Stores>::new();
     let mut store = contract::Stores::open(&stores);
-    let id = contract::claimed(&mut store);
+    let id = claimed(&mut store);
     let mut other = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
     let lock = other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).expect("its transaction");
     for patience in [Duration::ZERO, Duration::from_millis(50)] {
@@ -73,7 +77,7 @@ fn a_claim_has_the_uptime_of_its_host() {
     use idem::domain::store::Store;
     let stores = <SqliteFolder as contract::Stores>::new();
     let mut store = contract::Stores::open(&stores);
-    let id = contract::claimed(&mut store);
+    let id = claimed(&mut store);
     let claim = store.get(id).expect("reading works").expect("the claim is there");
     assert!(!claim.uptime.boot.is_empty() && claim.uptime.millis > 0);
 }

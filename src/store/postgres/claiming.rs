@@ -96,9 +96,9 @@ fn claim_in_steps(conn: &mut Connection, new: &NewClaim) -> Result<Option<Claime
     }
     let inserted = if missed { None } else { insert_claim(conn, new, parent)? };
     if inserted.is_some() {
-        conn.commit()?
+        conn.commit()?;
     } else {
-        conn.rollback()?
+        conn.rollback()?;
     }
     Ok(inserted)
 }

@@ -50,6 +50,9 @@ use crate::domain::store::{
 /// How often something that others were in the way of is tried again.
 const RETRIES: u32 = 12;
 
+/// For how long the server's time is counted on here before it is asked for again.
+const CLOCK: Duration = Duration::from_secs(1);
+
 /// For how long a claim whose answer was lost is looked up.
 const LOOK_UP: Duration = Duration::from_secs(10);
 
@@ -63,6 +66,8 @@ pub struct PostgresStore {
     seen_every: Duration,
     companion: Option<Companion>,
     waiting: Waiting,
+    /// When the server last told its time, and what it told.
+    clock: Option<(Instant, i64)>,
     /// How long an answer, and a connection, may take; `None`: as long as is usual.
     patience: Option<Duration>,
 }
@@ -77,6 +82,7 @@ impl PostgresStore {
             seen_every: Duration::from_secs(5),
             companion: None,
             waiting: Waiting::default(),
+            clock: None,
             patience: None,
         };
         store.connect()?;
@@ -238,18 +244,18 @@ fn pause(tries: u32) -> Duration {
 
 impl Store for PostgresStore {
     fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError> {
-        if self.ready {
-            return self.ask(|conn| read::holder(conn, key));
-        }
         // The first question of an arrival asks for the schema's version too.
-        let found = self.ask_as_it_is(|conn| match read::holder_and_version(conn, key) {
+        let found = self.ask_as_it_is(|conn| match read::look(conn, key) {
             Err(Trouble::Missing(_)) => Ok(None),
             found => found.map(Some),
         })?;
-        match found {
-            Some((version, claim)) if version >= create::VERSION => self.check_version(version).map(|()| claim),
-            _ => self.ask(|conn| read::holder(conn, key)),
-        }
+        let look = match found {
+            Some(look) if look.version >= create::VERSION => look,
+            _ => self.ask(|conn| read::look(conn, key))?,
+        };
+        self.check_version(look.version)?;
+        self.clock = Some((Instant::now(), look.at));
+        Ok(look.holder)
     }
 
     fn newest(&mut self, key: &Key) -> Result<ClaimId, StoreError> {
@@ -503,7 +509,11 @@ impl Store for PostgresStore {
         self.ask(|conn| claiming::first_start(conn, key))
     }
 
+    /// The server's time: as it told it a moment ago, and what has passed since.
     fn now(&mut self) -> Result<Moment, StoreError> {
-        self.ask(claiming::now)
+        match self.clock.filter(|(asked, _)| asked.elapsed() < CLOCK) {
+            Some((asked, at)) => Ok(rows::moment(at.saturating_add(rows::millis(asked.elapsed())))),
+            None => self.ask(claiming::now),
+        }
     }
 }

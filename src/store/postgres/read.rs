@@ -11,22 +11,27 @@ use crate::domain::event::Event;
 use crate::domain::key::Key;
 use crate::domain::store::{ClaimRef, Filter, Found, Listed, Which};
 
-/// Reads the claim that holds a key.
-pub(super) fn holder(conn: &mut Connection, key: &Key) -> Result<Option<Claim>, Trouble> {
-    Ok(holder_and_version(conn, key)?.1)
+/// What one look at a key tells.
+pub(super) struct Look {
+    /// The claim that holds it.
+    pub(super) holder: Option<Claim>,
+    /// The schema's version.
+    pub(super) version: i64,
+    /// The server's time.
+    pub(super) at: i64,
 }
 
-/// Reads the schema's version and the claim that holds a key, in one look.
-pub(super) fn holder_and_version(conn: &mut Connection, key: &Key) -> Result<(i64, Option<Claim>), Trouble> {
+/// Looks at a key: an arrival's first question, and a replay's only one before the output.
+pub(super) fn look(conn: &mut Connection, key: &Key) -> Result<Look, Trouble> {
     let sql = format!(
-        "SELECT s.version, c.id IS NOT NULL, {} FROM idem.store s
+        "SELECT s.version, {NOW}, c.id IS NOT NULL, {} FROM idem.store s
          LEFT JOIN idem.claim c ON c.key = $1 AND c.state IN ('running', 'completed', 'held')",
         rows::claim_columns("c")
     );
     let found = conn.query(&sql, &[(&key.to_string(), Type::TEXT)])?;
     let row = found.first().ok_or_else(|| Trouble::Other("idem.store is empty".to_owned()))?;
-    let claim = if rows::column(row, 1)? { Some(rows::claim(row, 2)?) } else { None };
-    Ok((rows::column(row, 0)?, claim))
+    let holder = if rows::column(row, 2)? { Some(rows::claim(row, 3)?) } else { None };
+    Ok(Look { holder, version: rows::column(row, 0)?, at: rows::column(row, 1)? })
 }
 
 /// Finds the claim that somebody named: by number, or the newest of the one key that a prefix fits.
