@@ -8,8 +8,10 @@ mod error;
 use std::io;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::claim::{Chunk, Claim, ClaimId, LockPlace, Mark, NewClaim, State, Stream};
-use super::end::{End, EndTerms, Ended};
+use super::end::{End, EndTerms, Ended, signal_name};
 use super::event::{Event, EventKind, NewEvent};
 use super::group::{Emitted, Enclosing, Member};
 use super::health::{Finding, Integrity};
@@ -58,6 +60,28 @@ pub struct Finish {
     pub recorded: i64,
     /// Who records it.
     pub actor: String,
+}
+
+impl Finish {
+    /// Returns what its event tells of it, once it was judged.
+    pub fn detail(&self, ended: Ended) -> String {
+        json!({
+            "outcome": ended.outcome.as_str(),
+            "reason": ended.reason.as_str(),
+            "exit_code": self.exit_code,
+            "signal": self.signal.map(signal_name),
+        })
+        .to_string()
+    }
+
+    /// Tells whether an event's detail is of this end. That of another change has no exit code.
+    pub fn is_told_by(&self, detail: &str) -> bool {
+        let detail: Value = serde_json::from_str(detail).unwrap_or_default();
+        let ended = detail.get("exit_code").zip(detail.get("signal"));
+        ended.is_some_and(|(code, signal)| {
+            code.as_i64() == self.exit_code.map(i64::from) && signal.as_str() == self.signal.map(signal_name).as_deref()
+        })
+    }
 }
 
 /// What recording an attempt's end came to.

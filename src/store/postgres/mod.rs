@@ -50,6 +50,9 @@ use crate::domain::store::{
 /// How often something that others were in the way of is tried again.
 const RETRIES: u32 = 12;
 
+/// How long an answer and a connection may take in any case: a network is no lock that is free or not.
+const LEAST: Duration = Duration::from_millis(500);
+
 /// For how long the server's time is counted on here before it is asked for again.
 const CLOCK: Duration = Duration::from_secs(1);
 
@@ -109,11 +112,11 @@ impl PostgresStore {
             self.waiting = Waiting::default();
             let mut place = self.place.clone();
             if let Some(patience) = self.patience {
-                place.connect_within(patience);
+                place.connect_within(patience.max(LEAST));
             }
-            let mut conn = Connection::open(&place).map_err(|trouble| self.error(trouble))?;
-            conn.set_patience(self.patience.map_or(ANSWER, |patience| patience.min(ANSWER)));
+            let conn = Connection::open(&place).map_err(|trouble| self.error(trouble))?;
             self.conn = Some(conn);
+            self.set_patience(self.patience);
         }
         let path = PathBuf::from(self.place.shown());
         self.conn.as_mut().ok_or_else(|| StoreError::Unreachable(path, "it is closed".to_owned()))
@@ -334,14 +337,14 @@ impl Store for PostgresStore {
         Ok(finished)
     }
 
-    fn has_recorded(&mut self, id: ClaimId, _finish: &Finish) -> Result<bool, StoreError> {
-        self.ask(|conn| writing::has_ended(conn, id))
+    fn has_recorded(&mut self, id: ClaimId, finish: &Finish) -> Result<bool, StoreError> {
+        self.ask(|conn| writing::has_recorded(conn, id, finish))
     }
 
     fn set_patience(&mut self, at_most: Option<Duration>) {
         self.patience = at_most;
         if let Some(conn) = &mut self.conn {
-            conn.set_patience(at_most.map_or(ANSWER, |at_most| at_most.min(ANSWER)));
+            conn.set_patience(at_most.map_or(ANSWER, |at_most| at_most.clamp(LEAST, ANSWER)));
         }
     }
 

@@ -8,7 +8,7 @@ use super::group::{self, OPEN};
 use super::rows::{self, NOW, SYNCED};
 use super::{Connection, Trouble};
 use crate::domain::claim::{Chunk, Claim, ClaimId, Mark, Outcome, State, Stream};
-use crate::domain::end::{End, Ended, judge_end, signal_name};
+use crate::domain::end::{End, Ended, judge_end};
 use crate::domain::event::{EventKind, NewEvent};
 use crate::domain::group::Enclosing;
 use crate::domain::store::{Finish, Finished, Marked, NewOutput, NewResult, Transition};
@@ -196,10 +196,16 @@ pub(super) fn finish(
     Ok(finished)
 }
 
-/// Tells whether its owner has recorded this attempt's end. It has one.
-pub(super) fn has_ended(conn: &mut Connection, id: ClaimId) -> Result<bool, Trouble> {
-    let rows = conn.query("SELECT ended IS NOT NULL FROM idem.claim WHERE id = $1", &[(&id, Type::INT8)])?;
-    rows.first().map_or(Ok(false), |row| rows::column(row, 0))
+/// Tells whether this very end is recorded: by the event that [`finish`] leaves, the only one whose detail has an exit code.
+pub(super) fn has_recorded(conn: &mut Connection, id: ClaimId, finish: &Finish) -> Result<bool, Trouble> {
+    let sql = "SELECT detail FROM idem.event WHERE claim = $1 AND actor = $2 AND detail IS NOT NULL
+                  AND kind IN ('became-completed', 'became-held', 'became-released', 'late-outcome')";
+    for row in conn.query(sql, &[(&id, Type::INT8), (&finish.actor, Type::TEXT)])? {
+        if finish.is_told_by(rows::column(&row, 0)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The end of an attempt without marks and, where they would matter, without steps.
@@ -223,7 +229,7 @@ impl Usual<'_> {
              SELECT waited FROM finished",
             end_row("FROM synced", "mark IS NULL AND (NOT stepped OR $4 = 'landed')")
         );
-        let detail = end_detail(self.finish, self.ended);
+        let detail = self.finish.detail(self.ended);
         let kind = EventKind::became(self.ended.state).as_str();
         let started = self.finish.end != End::NotStarted;
         let params: [(&(dyn ToSql + Sync), Type); 15] = [
@@ -320,7 +326,7 @@ fn record_end(conn: &mut Connection, claim: &Claim, finish: &Finish, ended: Ende
         (&"recorded", Type::TEXT),
     ];
     conn.query(&end_row("", "true"), &params)?;
-    let detail = end_detail(finish, ended);
+    let detail = finish.detail(ended);
     leave(conn, claim.id, &NewEvent { kind: EventKind::became(ended.state), detail: Some(detail) }, &finish.actor)
 }
 
@@ -342,18 +348,8 @@ fn late(conn: &mut Connection, claim: &Claim, finish: &Finish) -> Result<(), Tro
         (&freed, Type::BOOL),
     ];
     conn.query(sql, &params)?;
-    let detail = end_detail(finish, ended);
+    let detail = finish.detail(ended);
     leave(conn, claim.id, &NewEvent { kind: EventKind::LateOutcome, detail: Some(detail) }, &finish.actor)
-}
-
-fn end_detail(finish: &Finish, ended: Ended) -> String {
-    serde_json::json!({
-        "outcome": ended.outcome.as_str(),
-        "reason": ended.reason.as_str(),
-        "exit_code": finish.exit_code,
-        "signal": finish.signal.map(signal_name),
-    })
-    .to_string()
 }
 
 /// Records what a command says of its write, while its attempt is open, with the row locked.

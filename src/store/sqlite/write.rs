@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::group::{join, open_attempt, open_steps};
 use super::rows::{self, millis};
 use crate::domain::claim::{Chunk, Claim, ClaimId, InPlaceOf, Mark, NewClaim, Outcome, State, Stream};
-use crate::domain::end::{End, Ended, judge_end, signal_name};
+use crate::domain::end::{End, Ended, judge_end};
 use crate::domain::event::{EventKind, NewEvent};
 use crate::domain::group::Enclosing;
 use crate::domain::key::Key;
@@ -225,7 +225,7 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
         ended = judge(tx, id, finish, mark)?;
         changed = end_row(tx, id, finish, ended, mark, at)?;
     }
-    let detail = end_detail(finish, ended);
+    let detail = finish.detail(ended);
     if changed == 1 {
         insert_event(tx, id, at, EventKind::became(ended.state), &finish.actor, Some(&detail))?;
         return Ok(Finished::Recorded(ended));
@@ -248,13 +248,8 @@ pub(super) fn has_recorded(conn: &Connection, id: ClaimId, finish: &Finish) -> r
                    AND kind IN ('became-completed', 'became-held', 'became-released', 'late-outcome')";
     let mut events = conn.prepare(sql)?;
     let details = events.query_map(params![id, finish.actor], |row| row.get::<_, Option<String>>(0))?;
-    let signal = finish.signal.map(signal_name);
     for detail in details {
-        let detail: serde_json::Value = detail?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-        let ended = detail.get("exit_code").zip(detail.get("signal"));
-        if ended.is_some_and(|(code, by)| {
-            code.as_i64() == finish.exit_code.map(i64::from) && by.as_str() == signal.as_deref()
-        }) {
+        if detail?.is_some_and(|detail| finish.is_told_by(&detail)) {
             return Ok(true);
         }
     }
@@ -291,16 +286,6 @@ fn end_row(
         at.0,
         mark.map(Mark::as_str),
     ])
-}
-
-fn end_detail(finish: &Finish, ended: Ended) -> String {
-    serde_json::json!({
-        "outcome": ended.outcome.as_str(),
-        "reason": ended.reason.as_str(),
-        "exit_code": finish.exit_code,
-        "signal": finish.signal.map(signal_name),
-    })
-    .to_string()
 }
 
 /// Changes a claim's state if it is still what it is changed from.
