@@ -148,8 +148,6 @@ impl Case {
         assert_eq!((count("became-completed"), count("late-outcome")), (1, 0), "recorded once: {self}\n{shown:#}");
         assert_eq!((&shown["exit_code"], &shown["outcome"]), (&Value::from(CODE), &Value::from("landed")), "{self}");
         assert_eq!(pending(&self.owner), Vec::<std::path::PathBuf>::new(), "nothing is left to deliver: {self}");
-        let doctor = self.owner.idem(["doctor"]).answer();
-        doctor.exits(0);
     }
 
     /// The owner never came to run, and said so. What it may have left behind is not run on a guess.
