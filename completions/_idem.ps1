@@ -21,7 +21,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
 
     $completions = @(switch ($command) {
         'idem' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -69,7 +69,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--max-output', '--max-output', [CompletionResultType]::ParameterName, 'How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]')
             [CompletionResult]::new('--redact', '--redact', [CompletionResultType]::ParameterName, 'Hide a member of the params in the record, such as /card/number (may be given again)')
             [CompletionResult]::new('--status-file', '--status-file', [CompletionResultType]::ParameterName, 'Write the same JSON to a file; standard output stays the command''s')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--bind-stdin', '--bind-stdin', [CompletionResultType]::ParameterName, 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)')
@@ -98,7 +98,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--bind-file', '--bind-file', [CompletionResultType]::ParameterName, 'Make a file''s content part of the key (may be given again)')
             [CompletionResult]::new('--bind-env', '--bind-env', [CompletionResultType]::ParameterName, 'Make an environment variable part of the key (may be given again)')
             [CompletionResult]::new('--ignore-param', '--ignore-param', [CompletionResultType]::ParameterName, 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--bind-stdin', '--bind-stdin', [CompletionResultType]::ParameterName, 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)')
@@ -116,7 +116,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--since', '--since', [CompletionResultType]::ParameterName, 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)')
             [CompletionResult]::new('--older-than', '--older-than', [CompletionResultType]::ParameterName, 'Only claims made longer ago than this, such as 1h or 30d')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'At most this many; 0 for all')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--steps', '--steps', [CompletionResultType]::ParameterName, 'Steps of other calls too; those that are held are always there')
@@ -127,7 +127,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;show' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--stdout', '--stdout', [CompletionResultType]::ParameterName, 'Only the recorded standard output, as it was')
@@ -143,7 +143,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
             [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say why; kept in the history')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Clear the steps below the claims too, with their own steps')
@@ -161,7 +161,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--stdout', '--stdout', [CompletionResultType]::ParameterName, 'What later arrivals get as standard output, instead of what was recorded (landed only)')
             [CompletionResult]::new('--exit', '--exit', [CompletionResultType]::ParameterName, 'What later arrivals get as exit code (landed only) [default: 0]')
             [CompletionResult]::new('--note', '--note', [CompletionResultType]::ParameterName, 'Say how you know; kept in the history')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--force', '--force', [CompletionResultType]::ParameterName, 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped')
@@ -177,7 +177,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
             [CompletionResult]::new('--probe', '--probe', [CompletionResultType]::ParameterName, 'Ask with this shell command, instead of the one that was stored with the claim')
             [CompletionResult]::new('--probe-timeout', '--probe-timeout', [CompletionResultType]::ParameterName, 'How long a probe may take [default: as stored with it, else 30s]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--all', '--all', [CompletionResultType]::ParameterName, 'Every claim whose outcome is unknown')
@@ -191,7 +191,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Only claims of this who')
             [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
             [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--dry-run', '--dry-run', [CompletionResultType]::ParameterName, 'Say what would go, and change nothing')
@@ -206,7 +206,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             [CompletionResult]::new('--who', '--who', [CompletionResultType]::ParameterName, 'Only claims of this who')
             [CompletionResult]::new('--conv', '--conv', [CompletionResultType]::ParameterName, 'Only claims of this conversation')
             [CompletionResult]::new('--tool', '--tool', [CompletionResultType]::ParameterName, 'Only claims of this tool')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON')
@@ -216,7 +216,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
         }
         'idem;doctor' {
             [CompletionResult]::new('--integrity', '--integrity', [CompletionResultType]::ParameterName, 'How much of the store''s file is read to see whether it is whole [default: all of it up to 64 MiB, else quick]')
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON')
@@ -225,7 +225,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;mark' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -233,7 +233,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;emit' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -241,7 +241,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;completions' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -249,7 +249,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;policy' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -259,7 +259,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;policy;check' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
@@ -267,7 +267,7 @@ Register-ArgumentCompleter -Native -CommandName 'idem' -ScriptBlock {
             break
         }
         'idem;policy;show' {
-            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]')
+            [CompletionResult]::new('--store', '--store', [CompletionResultType]::ParameterName, 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]')
             [CompletionResult]::new('--policy', '--policy', [CompletionResultType]::ParameterName, 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to colour idem''s own output')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'One line of JSON')

@@ -18,7 +18,7 @@ set edit:completion:arg-completer[idem] = {|@words|
     }
     var completions = [
         &'idem'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
@@ -65,7 +65,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --max-output 'How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]'
             cand --redact 'Hide a member of the params in the record, such as /card/number (may be given again)'
             cand --status-file 'Write the same JSON to a file; standard output stays the command''s'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --bind-stdin 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
@@ -93,7 +93,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --bind-file 'Make a file''s content part of the key (may be given again)'
             cand --bind-env 'Make an environment variable part of the key (may be given again)'
             cand --ignore-param 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --bind-stdin 'Make all of standard input part of the key, and give it to the command (at most 1 GiB)'
@@ -110,7 +110,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --since 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)'
             cand --older-than 'Only claims made longer ago than this, such as 1h or 30d'
             cand --limit 'At most this many; 0 for all'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --steps 'Steps of other calls too; those that are held are always there'
@@ -120,7 +120,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;show'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --stdout 'Only the recorded standard output, as it was'
@@ -135,7 +135,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --conv 'Only claims of this conversation'
             cand --tool 'Only claims of this tool'
             cand --note 'Say why; kept in the history'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --group 'Clear the steps below the claims too, with their own steps'
@@ -152,7 +152,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --stdout 'What later arrivals get as standard output, instead of what was recorded (landed only)'
             cand --exit 'What later arrivals get as exit code (landed only) [default: 0]'
             cand --note 'Say how you know; kept in the history'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --force 'Resolve a running claim too, though its owner lives, or against the mark of its command; nothing is stopped'
@@ -167,7 +167,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --tool 'Only claims of this tool'
             cand --probe 'Ask with this shell command, instead of the one that was stored with the claim'
             cand --probe-timeout 'How long a probe may take [default: as stored with it, else 30s]'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --all 'Every claim whose outcome is unknown'
@@ -180,7 +180,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --who 'Only claims of this who'
             cand --conv 'Only claims of this conversation'
             cand --tool 'Only claims of this tool'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --dry-run 'Say what would go, and change nothing'
@@ -194,7 +194,7 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --who 'Only claims of this who'
             cand --conv 'Only claims of this conversation'
             cand --tool 'Only claims of this tool'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --json 'One line of JSON'
@@ -203,7 +203,7 @@ set edit:completion:arg-completer[idem] = {|@words|
         }
         &'idem;doctor'= {
             cand --integrity 'How much of the store''s file is read to see whether it is whole [default: all of it up to 64 MiB, else quick]'
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --json 'One line of JSON'
@@ -211,28 +211,28 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;mark'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;emit'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;completions'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;policy'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
@@ -241,14 +241,14 @@ set edit:completion:arg-completer[idem] = {|@words|
             cand show 'Say what applies to a tool, and from which line'
         }
         &'idem;policy;check'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
         }
         &'idem;policy;show'= {
-            cand --store 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]'
+            cand --store 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]'
             cand --policy 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]'
             cand --color 'When to colour idem''s own output'
             cand --json 'One line of JSON'

@@ -28,7 +28,7 @@ function __fish_idem_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c idem -n "__fish_idem_needs_command" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_needs_command" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_needs_command" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_needs_command" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -74,7 +74,7 @@ complete -c idem -n "__fish_idem_using_subcommand run" -l seen-every -d 'How oft
 complete -c idem -n "__fish_idem_using_subcommand run" -l max-output -d 'How much output is recorded, both streams together; more passes through unrecorded [default: 64MiB]' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l redact -d 'Hide a member of the params in the record, such as /card/number (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand run" -l status-file -d 'Write the same JSON to a file; standard output stays the command\'s' -r -F
-complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand run" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand run" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -101,7 +101,7 @@ complete -c idem -n "__fish_idem_using_subcommand key" -l occurrence -d 'The sam
 complete -c idem -n "__fish_idem_using_subcommand key" -l bind-file -d 'Make a file\'s content part of the key (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l bind-env -d 'Make an environment variable part of the key (may be given again)' -r
 complete -c idem -n "__fish_idem_using_subcommand key" -l ignore-param -d 'Leave a volatile member of the params out of the key, such as /request_id (may be given again)' -r
-complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand key" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand key" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -122,7 +122,7 @@ complete -c idem -n "__fish_idem_using_subcommand list" -l tool -d 'Only claims 
 complete -c idem -n "__fish_idem_using_subcommand list" -l since -d 'Only claims made since then: a duration back from now (24h) or a time (2026-01-31T12:00:00Z)' -r
 complete -c idem -n "__fish_idem_using_subcommand list" -l older-than -d 'Only claims made longer ago than this, such as 1h or 30d' -r
 complete -c idem -n "__fish_idem_using_subcommand list" -l limit -d 'At most this many; 0 for all' -r
-complete -c idem -n "__fish_idem_using_subcommand list" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand list" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand list" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand list" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -131,7 +131,7 @@ complete -c idem -n "__fish_idem_using_subcommand list" -l steps -d 'Steps of ot
 complete -c idem -n "__fish_idem_using_subcommand list" -l all -d 'History too: claims that were released, cleared or have expired'
 complete -c idem -n "__fish_idem_using_subcommand list" -l json -d 'One JSON object a line'
 complete -c idem -n "__fish_idem_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand show" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand show" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand show" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand show" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -150,7 +150,7 @@ complete -c idem -n "__fish_idem_using_subcommand clear" -l who -d 'Only claims 
 complete -c idem -n "__fish_idem_using_subcommand clear" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
 complete -c idem -n "__fish_idem_using_subcommand clear" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand clear" -l note -d 'Say why; kept in the history' -r
-complete -c idem -n "__fish_idem_using_subcommand clear" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand clear" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand clear" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand clear" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -166,7 +166,7 @@ complete -c idem -n "__fish_idem_using_subcommand resolve" -l tool -d 'Instead o
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l stdout -d 'What later arrivals get as standard output, instead of what was recorded (landed only)' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l exit -d 'What later arrivals get as exit code (landed only) [default: 0]' -r
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l note -d 'Say how you know; kept in the history' -r
-complete -c idem -n "__fish_idem_using_subcommand resolve" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand resolve" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand resolve" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -180,7 +180,7 @@ complete -c idem -n "__fish_idem_using_subcommand reconcile" -l conv -d 'Only cl
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe -d 'Ask with this shell command, instead of the one that was stored with the claim' -r
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l probe-timeout -d 'How long a probe may take [default: as stored with it, else 30s]' -r
-complete -c idem -n "__fish_idem_using_subcommand reconcile" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand reconcile" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand reconcile" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -192,7 +192,7 @@ complete -c idem -n "__fish_idem_using_subcommand prune" -l older-than -d 'Only 
 complete -c idem -n "__fish_idem_using_subcommand prune" -l who -d 'Only claims of this who' -r -f -a "(__fish_idem_values who)"
 complete -c idem -n "__fish_idem_using_subcommand prune" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
 complete -c idem -n "__fish_idem_using_subcommand prune" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
-complete -c idem -n "__fish_idem_using_subcommand prune" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand prune" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand prune" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand prune" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -205,7 +205,7 @@ complete -c idem -n "__fish_idem_using_subcommand stats" -l since -d 'Only what 
 complete -c idem -n "__fish_idem_using_subcommand stats" -l who -d 'Only claims of this who' -r -f -a "(__fish_idem_values who)"
 complete -c idem -n "__fish_idem_using_subcommand stats" -l conv -d 'Only claims of this conversation' -r -f -a "(__fish_idem_values conv)"
 complete -c idem -n "__fish_idem_using_subcommand stats" -l tool -d 'Only claims of this tool' -r -f -a "(__fish_idem_values tool)"
-complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand stats" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand stats" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -215,32 +215,32 @@ complete -c idem -n "__fish_idem_using_subcommand stats" -s h -l help -d 'Print 
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l integrity -d 'How much of the store\'s file is read to see whether it is whole [default: all of it up to 64 MiB, else quick]' -r -f -a "full\t'Every page and every index entry against its row'
 quick\t'Every page, but not the indexes against their rows'
 none\t'Not at all'"
-complete -c idem -n "__fish_idem_using_subcommand doctor" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand doctor" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand doctor" -l json -d 'One line of JSON'
 complete -c idem -n "__fish_idem_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand mark" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand mark" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand mark" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand mark" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand mark" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand emit" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand emit" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand emit" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand emit" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand emit" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand completions" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand completions" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
@@ -248,13 +248,13 @@ never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -f -a "check" -d 'Say all that is wrong with a policy, each with its line; exit 1 where something is'
 complete -c idem -n "__fish_idem_using_subcommand policy; and not __fish_seen_subcommand_from check show" -f -a "show" -d 'Say what applies to a tool, and from which line'
-complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'
 never\t'Never'"
 complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from check" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l store -d 'The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
+complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l store -d 'The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines [default: $XDG_STATE_HOME/idem/idem.db]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l policy -d 'What the operator knows of each tool: a policy file [default: $XDG_CONFIG_HOME/idem/policy.toml, if it is there]' -r -F
 complete -c idem -n "__fish_idem_using_subcommand policy; and __fish_seen_subcommand_from show" -l color -d 'When to colour idem\'s own output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set'
 always\t'Always'

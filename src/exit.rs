@@ -104,6 +104,8 @@ words! {
         Interrupted = "interrupted",
         /// The command ran, and its end could not be recorded.
         Unrecorded = "unrecorded",
+        /// The command ran, and its end is kept on this host until the store takes it.
+        Pending = "pending",
     }
 }
 

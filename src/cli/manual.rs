@@ -153,7 +153,10 @@ pub const PAGES: &[Page] = &[
     },
     Page {
         verb: "reconcile",
-        description: &["Never runs a command, only probes."],
+        description: &[
+            "Never runs a command, only probes. Outcomes that were kept on this host since the store could not take them are \
+             recorded first, as by every command.",
+        ],
         examples: &[
             ("idem reconcile --all", "Ask about every claim whose outcome is unknown"),
             (
@@ -258,6 +261,18 @@ pub const PAGES: &[Page] = &[
 pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("IDEM_STORE", "The store, unless --store names one"),
     ("IDEM_WHO, IDEM_CONV", "Who calls and in which conversation, unless --who and --conv say so (run, key)"),
+    (
+        "IDEM_RECORD_WAIT",
+        "How long to try again where the outcome can't be recorded, unless --record-wait says so (run)",
+    ),
+    (
+        "IDEM_SEEN_EVERY",
+        "How often an owner shows itself to a store that many hosts share, unless --seen-every says so (run)",
+    ),
+    (
+        "PGHOST, PGUSER, PGPASSWORD, PGPASSFILE, PGSSLMODE, …",
+        "What the URL of a store in PostgreSQL leaves open, as libpq reads them",
+    ),
     ("XDG_STATE_HOME, HOME", "Where the default store is: $XDG_STATE_HOME/idem, else ~/.local/state/idem"),
     ("NO_COLOR", "Where it is set and not empty, no colour, unless --color always"),
     ("TMPDIR", "Where --bind-stdin keeps what it has read (run, key)"),
@@ -267,6 +282,11 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
 pub const FILES: &[(&str, &str)] = &[
     ("$XDG_STATE_HOME/idem/idem.db", "The default store, ~/.local/state/idem/idem.db where the variable isn't set"),
     ("idem.db-wal, idem.db-shm, idem.db-lock, idem.db-arrivals", "Beside each store; they belong to it"),
+    ("$XDG_STATE_HOME/idem/postgres-lock", "The locks of the owners on this host, for stores in PostgreSQL"),
+    (
+        "idem.db-pending/, $XDG_STATE_HOME/idem/pending/",
+        "Outcomes that the store could not take yet; the next idem that opens it records them",
+    ),
 ];
 
 /// Returns what follows the options in a command's `--help`.

@@ -45,13 +45,14 @@ pub struct Cli {
 /// Options of every command.
 #[derive(Args, Debug, Clone)]
 pub struct Global {
-    /// The store of claims: a file on a local file system [default: $XDG_STATE_HOME/idem/idem.db]
+    /// The store of claims: a file on a local file system, or postgres://USER@HOST/DATABASE for many machines
+    /// [default: $XDG_STATE_HOME/idem/idem.db]
     #[arg(
         long,
         global = true,
         env = "IDEM_STORE",
         hide_env_values = true,
-        value_name = "PATH",
+        value_name = "PATH|URL",
         help_heading = "Global"
     )]
     pub store: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::settle;
+use super::{pending, settle};
 use crate::cli::{DoctorArgs, Global, Integrity as Asked};
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, ClaimId, State};
@@ -62,6 +62,7 @@ pub(super) fn doctor(global: &Global, args: &DoctorArgs) -> anyhow::Result<u8> {
 /// Looks at the store from outside in.
 fn look(location: &Location, args: &DoctorArgs) -> Vec<Finding> {
     let mut findings = location.look_at();
+    findings.extend(pending::findings(location));
     if worst(&findings) == Level::Unusable {
         return findings;
     }
@@ -75,7 +76,6 @@ fn look(location: &Location, args: &DoctorArgs) -> Vec<Finding> {
         Ok(None) => findings.push(Finding::new("store", Level::Note, "there is none yet: the first run makes it")),
         Err(error) => findings.push(Finding::unusable(&error)),
     }
-    // What can be known of outcomes that could not be recorded in the store belongs here.
     findings
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::pending;
 use crate::cli::Global;
 use crate::domain::claim::{Claim, ClaimId};
 use crate::domain::group::Enclosing;
@@ -11,6 +12,7 @@ use crate::domain::store::Store;
 use crate::exit::{Failure, Kind};
 use crate::settings::{self, TOKEN};
 use crate::store::Location;
+use crate::ui::Ui;
 
 /// The attempt that a command or a probe is told of.
 pub(super) struct Attempt<'a> {
@@ -84,7 +86,11 @@ pub(super) fn inside(verb: &str, global: &Global) -> anyhow::Result<(Enclosing, 
     let store = std::env::var_os("IDEM_STORE").filter(|store| !store.is_empty());
     let store = store.ok_or_else(|| outside("IDEM_STORE is not set"))?;
     let told = Global { store: Some(PathBuf::from(store)), ..global.clone() };
-    let store = settings::store(&told)?.open_existing()?;
+    let location = settings::store(&told)?;
+    let store = location.open_existing()?;
     let gone = || Failure::new(Kind::Refused, format!("the store of claim {id} is gone; nothing was recorded"));
-    Ok((Enclosing { id, token }, store.ok_or_else(gone)?))
+    let mut store = store.ok_or_else(gone)?;
+    // Without a note, which would stand in the command's own output.
+    pending::deliver_or_say(&location, store.as_mut(), &Ui::new(true));
+    Ok((Enclosing { id, token }, store))
 }

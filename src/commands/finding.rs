@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::Context;
 
 use super::asking::{Asked, Question};
+use super::pending::{self, AtLast};
 use super::settle;
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, ClaimId, Outcome, Probe, Reason, State};
@@ -15,6 +16,7 @@ use crate::domain::store::Store;
 use crate::liveness::{Asker, ProbeLock};
 use crate::process::signals::Signals;
 use crate::store::Location;
+use crate::ui::Ui;
 use crate::view::words::{self, OpenStep};
 
 /// Who finds out, and where.
@@ -69,6 +71,17 @@ impl<'a> Finder<'a> {
     /// Concludes or holds a claim whose owner is gone. Returns the claim as it is then.
     fn without_owner(&mut self, store: &mut dyn Store, claim: &Claim) -> anyhow::Result<Claim> {
         let gone = settle::owner(self.location, claim)?;
+        if matches!(gone, Some(Liveness::Dead | Liveness::Unprovable)) {
+            // Only now: it keeps what it could not record before it lets go of its lock.
+            match pending::deliver_of(claim, self.location, store, &Ui::new(false))? {
+                AtLast::Nothing => {}
+                AtLast::Recorded => return read(store, claim.id),
+                AtLast::Unusable => {
+                    store.transition(claim.id, &settle::held(claim, Reason::Interrupted, self.actor))?;
+                    return read(store, claim.id);
+                }
+            }
+        }
         let marked = by_marks(claim.means.marks, claim.mark);
         let change = match (claim.state, gone, marked) {
             (State::Running, Some(Liveness::Dead), Some(ended))

@@ -13,6 +13,7 @@ mod group;
 mod key;
 mod list;
 mod mark;
+mod pending;
 mod policed;
 mod policy;
 mod prune;

@@ -7,7 +7,7 @@ use super::finding::Finder;
 use super::run::MAX_OUTPUT;
 use super::{asking, list, settle};
 use crate::cli::{Global, ReconcileArgs};
-use crate::domain::claim::{Claim, Outcome, Probe, State};
+use crate::domain::claim::{Claim, ClaimId, Outcome, Probe, State};
 use crate::domain::store::Store;
 use crate::exit::{self, Failure, Kind};
 use crate::settings;
@@ -33,8 +33,11 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
         return Err(Failure::new(Kind::Usage, "--probe-timeout 0 leaves the probe no time").into());
     }
     let location = settings::store(global)?;
-    let mut store = settle::open(&location)?;
+    let (mut store, delivered) = settle::open_telling(&location)?;
     let claims = claims(store.as_mut(), &location, args)?;
+    if claims.is_empty() && !delivered.is_empty() {
+        return only_delivered(store.as_mut(), args, &delivered);
+    }
     if claims.is_empty() {
         return Err(Failure::new(Kind::Nothing, "no claim with an unknown outcome matches; nothing was asked").into());
     }
@@ -74,6 +77,15 @@ pub(super) fn reconcile(global: &Global, args: &ReconcileArgs) -> anyhow::Result
         return Ok(u8::try_from(128 + signal).unwrap_or(exit::OWN));
     }
     Ok(if unknown == 0 { exit::DONE } else { exit::NOTHING })
+}
+
+/// Tells the claims whose outcome was kept on this host and is recorded now, where there was nothing else to find out.
+fn only_delivered(store: &mut dyn Store, args: &ReconcileArgs, delivered: &[ClaimId]) -> anyhow::Result<u8> {
+    for id in delivered {
+        let claim = store.get(*id)?.with_context(|| format!("claim {id} is gone"))?;
+        ui::print(&line(args, &claim, "its outcome was kept on this host, and is recorded now; not asked"))?;
+    }
+    Ok(exit::DONE)
 }
 
 /// Returns the claims that are named, or those whose outcome is unknown and that fit; oldest first, but those that are held

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
+use super::pending;
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, ClaimId, Mark, Outcome, Reason, State};
 use crate::domain::end::Ended;
@@ -14,13 +15,22 @@ use crate::exit::{Failure, Kind};
 use crate::liveness::LockFile;
 use crate::settings;
 use crate::store::Location;
+use crate::ui::Ui;
 use crate::view::envelope::Output;
 
-/// Opens the store for a command that doesn't make one: no store has no claims (exit code 1).
+/// Opens the store for a command that doesn't make one: no store has no claims (exit code 1). What waits for it is recorded
+/// first.
 pub(super) fn open(location: &Location) -> anyhow::Result<Box<dyn Store>> {
+    Ok(open_telling(location)?.0)
+}
+
+/// The same, and tells the claims whose outcome was recorded so.
+pub(super) fn open_telling(location: &Location) -> anyhow::Result<(Box<dyn Store>, Vec<ClaimId>)> {
     let store = location.open_existing()?;
     let none = || Failure::new(Kind::Nothing, format!("there is no store {} yet, so no claim", location.shown()));
-    Ok(store.ok_or_else(none)?)
+    let mut store = store.ok_or_else(none)?;
+    let delivered = pending::deliver_or_say(location, store.as_mut(), &Ui::new(false));
+    Ok((store, delivered.recorded))
 }
 
 /// Finds the claim that a person names, or fails with exit code 1.

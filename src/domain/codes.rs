@@ -1,5 +1,6 @@
 //! Lists of exit codes: `--landed-exit` and `--not-landed-exit` (design §12: `6,7,10-19`).
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A set of exit codes, 0–255.
@@ -30,6 +31,21 @@ impl ExitCodes {
     /// Adds the codes of another list.
     pub fn extend(&mut self, other: &ExitCodes) {
         self.0.extend_from_slice(&other.0);
+    }
+}
+
+/// As it can be parsed again; an empty set is empty text, which can't be.
+impl fmt::Display for ExitCodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (low, high)) in self.0.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            if low == high {
+                write!(f, "{comma}{low}")?;
+            } else {
+                write!(f, "{comma}{low}-{high}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -69,6 +85,7 @@ mod tests {
             assert_eq!(codes.contains(code), there, "{code}");
         }
         assert!(!ExitCodes::default().contains(0));
+        assert_eq!(codes.to_string(), "6,7,10-19");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod group;
 pub mod health;
 pub mod key;
 pub mod moment;
+pub mod pending;
 pub mod pointer;
 pub mod policy;
 pub mod probe;

@@ -92,7 +92,8 @@ pub(in crate::store) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     sync().map_err(|error| StoreError::from_io(folder, "syncing the folder", &error))
 }
 
-fn check_rights(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
+/// Checks that a file or folder belongs to the user who runs idem, and that nobody else can write it.
+pub(in crate::store) fn check_rights(path: &Path, metadata: &Metadata) -> Result<(), StoreError> {
     if metadata.uid() != geteuid().as_raw() {
         return Err(StoreError::ForeignOwner(path.to_owned()));
     }

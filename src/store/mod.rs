@@ -3,6 +3,7 @@
 //! Invariant: a store knows `domain`, `host` and `lock`, neither `process` nor the terminal.
 
 mod guard;
+pub mod pending;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod sqlite;
@@ -66,6 +67,15 @@ impl Location {
             Place::Sqlite(place) => place.path.display().to_string(),
             #[cfg(feature = "postgres")]
             Place::Postgres(place) => place.shown().to_owned(),
+        }
+    }
+
+    /// Returns what tells the store from others, however its place was spelled.
+    pub fn identity(&self) -> String {
+        match &self.place {
+            Place::Sqlite(_) => self.shown(),
+            #[cfg(feature = "postgres")]
+            Place::Postgres(place) => place.identity(),
         }
     }
 

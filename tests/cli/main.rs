@@ -33,6 +33,7 @@ mod nested;
 mod outcomes;
 mod output;
 mod owners;
+mod pending;
 mod policy;
 mod policy_check;
 mod probes;

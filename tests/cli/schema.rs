@@ -48,6 +48,13 @@ fn store_errors() -> Vec<StoreError> {
         StoreError::ReadOnly(path()),
         StoreError::Busy(path()),
         StoreError::Pruned(path(), 1),
+        StoreError::BadUrl(String::new()),
+        StoreError::Unreachable(path(), String::new()),
+        StoreError::LoginRefused(path(), String::new()),
+        StoreError::Tls(path(), String::new()),
+        StoreError::NoRights(path(), String::new()),
+        StoreError::ReadOnlyServer(path(), String::new()),
+        StoreError::ClaimUncertain(path(), String::new()),
         StoreError::Other(path(), String::new()),
     ]
 }
@@ -72,6 +79,13 @@ fn is_listed(error: &StoreError, class: ErrorClass, kind: Kind) {
         | StoreError::ReadOnly(_)
         | StoreError::Busy(_)
         | StoreError::Pruned(..)
+        | StoreError::BadUrl(_)
+        | StoreError::Unreachable(..)
+        | StoreError::LoginRefused(..)
+        | StoreError::Tls(..)
+        | StoreError::NoRights(..)
+        | StoreError::ReadOnlyServer(..)
+        | StoreError::ClaimUncertain(..)
         | StoreError::Other(..) => {}
     }
     match class {

@@ -1,6 +1,7 @@
-//! A full disk: before the claim nothing is run; after the run, the end that can't be recorded is unknown.
+//! A full disk: before the claim nothing is run; after the run, the end that can be recorded nowhere is unknown.
 //!
-//! The disk is a small tmpfs in a mount namespace of the test's own, and the command itself fills it.
+//! The disk is a small tmpfs in a mount namespace of the test's own, and the command itself fills it. The state folder is on
+//! it too, so that the end can't be kept there either, and nobody waits for room (what is kept has its tests in `pending`).
 
 use std::fs;
 
@@ -12,7 +13,7 @@ use crate::env::{Answer, TestEnv, seq};
 ///
 /// In the script `"$0"` is idem. Gives nothing when `IDEM_TEST_NO_NAMESPACES` says that there are no namespaces here.
 #[expect(clippy::print_stderr, reason = "who runs the tests has to know what was left out")]
-fn on_a_small_disk(env: &TestEnv, script: &str) -> Option<Answer> {
+pub(crate) fn on_a_small_disk(env: &TestEnv, script: &str) -> Option<Answer> {
     if std::env::var_os("IDEM_TEST_NO_NAMESPACES").is_some() {
         eprintln!("not tested: IDEM_TEST_NO_NAMESPACES is set");
         return None;
@@ -26,19 +27,20 @@ fn on_a_small_disk(env: &TestEnv, script: &str) -> Option<Answer> {
     let unshare: &[&str] = if Uid::effective().is_root() { &["unshare", "-m"] } else { &["unshare", "-rm"] };
     let shell = unshare.iter().copied().chain(["sh", "-c", &script]);
     let call = env.idem([] as [&str; 0]).under(shell).var("IDEM_STORE", env.file("disk/idem.db"));
+    let call = call.var("XDG_STATE_HOME", env.file("disk/state")).var("IDEM_RECORD_WAIT", "0s");
     let answer = call.var("IDEM_UNDER_TEST", env!("CARGO_BIN_EXE_idem")).answer();
     assert_ne!(answer.code(), Some(99), "namespaces are needed, or IDEM_TEST_NO_NAMESPACES=1\n{answer}");
     Some(answer)
 }
 
 /// What a step of a script left in `NAME.out`, `NAME.err` and `NAME.code`.
-struct Step {
-    out: String,
-    err: String,
-    code: String,
+pub(crate) struct Step {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) code: String,
 }
 
-fn step(env: &TestEnv, name: &str) -> Step {
+pub(crate) fn step(env: &TestEnv, name: &str) -> Step {
     let text = |suffix: &str| env.text_of(&format!("{name}.{suffix}"));
     Step { out: text("out"), err: text("err"), code: text("code").trim().to_owned() }
 }

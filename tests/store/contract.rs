@@ -36,6 +36,11 @@ macro_rules! tests {
             fn the_insert_is_the_arbiter() {
                 $crate::contract::the_insert_is_the_arbiter::<$stores>();
             }
+
+            #[test]
+            fn an_end_that_was_recorded_is_known_to_be() {
+                $crate::unknown::an_end_that_was_recorded_is_known_to_be::<$stores>();
+            }
             #[test]
             fn an_attempt_that_was_missed_is_told() {
                 $crate::contract::an_attempt_that_was_missed_is_told::<$stores>();

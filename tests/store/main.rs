@@ -46,6 +46,27 @@ fn upkeep_waits_for_no_writer() {
     assert_eq!(store.list(&Filter::default()).expect("listing works")[0].arrivals, 2);
 }
 
+/// An owner's patience with its store is its caller's: it is bounded, against other idems and against other programs.
+#[test]
+fn a_write_waits_no_longer_than_it_may() {
+    use std::time::{Duration, Instant};
+
+    use idem::domain::store::{Store, StoreError};
+    let stores = <SqliteFolder as contract::Stores>::new();
+    let mut store = contract::Stores::open(&stores);
+    let id = contract::claimed(&mut store);
+    let mut other = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
+    let lock = other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).expect("its transaction");
+    for patience in [Duration::ZERO, Duration::from_millis(50)] {
+        let began = Instant::now();
+        store.set_patience(Some(patience));
+        assert!(matches!(store.finish(id, &contract::landed(), &[]), Err(StoreError::Busy(_))));
+        assert!(began.elapsed() >= patience && began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+    drop(lock);
+    store.finish(id, &contract::landed(), &[]).expect("finishing works");
+}
+
 /// A file's store counts time by the host's uptime too: its clock is the host's, and somebody may set it.
 #[test]
 fn a_claim_has_the_uptime_of_its_host() {

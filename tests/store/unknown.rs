@@ -6,7 +6,7 @@ use idem::domain::claim::{InPlaceOf, LockPlace, Mark, NewClaim, Outcome, Reason,
 use idem::domain::end::Ended;
 use idem::domain::event::{EventKind, NewEvent};
 use idem::domain::key::Key;
-use idem::domain::store::{Claimed, Finished, Marked, Store, Transition};
+use idem::domain::store::{Claimed, Finish, Finished, Marked, Store, Transition};
 
 use crate::contract::{Stores, call, change, failed, get, hold, inserted, kinds, landed, unknown, within};
 
@@ -139,4 +139,33 @@ pub(crate) fn the_first_start_is_that_of_all_attempts<S: Stores>() {
     inserted(&mut store, &call("t"));
     let start = store.first_start(&Key::of("t")).expect("reading works");
     assert_eq!(start, Some(get(&mut store, first).claimed()));
+}
+
+pub(crate) fn an_end_that_was_recorded_is_known_to_be<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let has = |store: &mut S::Store, id, finish: &Finish| store.has_recorded(id, finish).expect("reading works");
+    let (id, _) = inserted(&mut store, &call("t"));
+    assert!(!has(&mut store, id, &landed()));
+    // What others make of the claim is no end of its owner, whoever they are.
+    let held = Transition { actor: landed().actor, ..hold() };
+    assert!(store.transition(id, &held).expect("holding works"));
+    assert!(!has(&mut store, id, &landed()));
+    store.finish(id, &landed(), &[]).expect("finishing works");
+    store.set_patience(Some(Duration::ZERO));
+    assert!(has(&mut store, id, &landed()) && has(&mut stores.open(), id, &landed()));
+    for other in [
+        failed(),
+        Finish { actor: "eve@h[7]".to_owned(), ..landed() },
+        Finish { exit_code: None, signal: Some(9), ..landed() },
+    ] {
+        assert!(!has(&mut store, id, &other), "{other:?}");
+    }
+    // One that came too late is in the history.
+    let (late, _) = inserted(&mut store, &call("late"));
+    let clear = change(State::Running, State::Cleared, Reason::Cleared, EventKind::Cleared);
+    assert!(store.transition(late, &clear).expect("clearing works"));
+    assert!(!has(&mut store, late, &failed()));
+    assert_eq!(store.finish(late, &failed(), &[]).expect("finishing works"), Finished::Late(State::Cleared));
+    assert!(has(&mut store, late, &failed()) && !has(&mut store, id, &failed()));
 }

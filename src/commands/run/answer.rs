@@ -57,7 +57,16 @@ impl Answer {
 
     /// Answers an owner whose end could not be recorded.
     pub(super) fn lost(code: u8, claim: Option<Claim>, words: Words, output: Option<Output>) -> Answer {
-        let answer = match claim {
+        Answer::not_recorded(code, claim, words, output).with_error(NoResult::Unrecorded)
+    }
+
+    /// Answers an owner whose end is kept until the store takes it.
+    pub(super) fn pending(code: u8, claim: Option<Claim>, words: Words, output: Option<Output>) -> Answer {
+        Answer::not_recorded(code, claim, words, output).with_error(NoResult::Pending)
+    }
+
+    fn not_recorded(code: u8, claim: Option<Claim>, words: Words, output: Option<Output>) -> Answer {
+        match claim {
             Some(claim) => Answer::of(code, &claim, words, output, Tone::Error),
             None => Answer {
                 code,
@@ -69,8 +78,7 @@ impl Answer {
                 words,
                 tone: Tone::Error,
             },
-        };
-        answer.with_error(NoResult::Unrecorded)
+        }
     }
 
     /// Replays a claim: its note, then its output in order to the streams that it came from.

@@ -7,19 +7,23 @@ use anyhow::Context;
 
 use super::facts::past;
 use super::own::Owned;
-use super::{Answer, Arrival, options, own};
+use super::{Answer, Arrival, ended, options, own};
 use crate::commands::asking::Question;
 use crate::commands::finding::{Finder, Patience};
+use crate::commands::pending::{self, AtLast};
 use crate::commands::settle::{self, lock_failed};
 use crate::domain::arrival::{Liveness, Verdict, after_wait, judge};
 use crate::domain::claim::{Claim, InPlaceOf, NewClaim, Probe, Reason, State};
 use crate::domain::end::Ended;
 use crate::domain::event::EventKind;
-use crate::domain::store::{Claimed, Transition};
+use crate::domain::store::{Claimed, StoreError, Transition};
 use crate::liveness::{Asker, LockFile, ProbeLock};
 use crate::process::signals::Signals;
 use crate::settings;
 use crate::ui::Waiting;
+
+/// How often an arrival that waits looks for a store that is away.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How often an arrival that waits for a shared store looks whether the owner still lives.
 const LOOK_AT_OWNER: Duration = Duration::from_secs(1);
@@ -82,6 +86,10 @@ impl Arrival<'_> {
     /// Does what a verdict says.
     fn act_on(&mut self, verdict: Verdict, claim: &Claim) -> anyhow::Result<Next> {
         let answer = |answer| Ok(Next::Answer(Box::new(answer)));
+        let verdict = match self.at_last(verdict, claim)? {
+            Ok(verdict) => verdict,
+            Err(next) => return Ok(next),
+        };
         let answers = matches!(
             verdict,
             Verdict::Claim
@@ -128,6 +136,29 @@ impl Arrival<'_> {
                 let within = if reason == Reason::Resent { self.window(claim) } else { None };
                 self.own(Some(InPlaceOf { claim: claim.id, from: claim.state, mark: claim.mark, reason, within }))
             }
+        }
+    }
+
+    /// Makes sure, before anything follows from an owner being gone, that it has left no end that waits for the store: see
+    /// [`pending::deliver_of`]. `Err`: it had, and what to do now that it is recorded.
+    fn at_last(&mut self, verdict: Verdict, claim: &Claim) -> anyhow::Result<Result<Verdict, Next>> {
+        let follows = matches!(
+            verdict,
+            Verdict::Hold(_) | Verdict::Conclude(_) | Verdict::RunAgain(_) | Verdict::Probe | Verdict::Held
+        );
+        if !follows || !(claim.state == State::Running || claim.is_held_without_end()) {
+            return Ok(Ok(verdict));
+        }
+        match pending::deliver_of(claim, &self.location, self.store.as_mut(), self.ui)? {
+            AtLast::Nothing => Ok(Ok(verdict)),
+            // It had an end, so neither silence nor a willingness to run again says anything about it.
+            AtLast::Unusable if claim.state == State::Running => Ok(Ok(Verdict::Hold(Reason::Interrupted))),
+            AtLast::Unusable => Ok(Ok(verdict)),
+            // Whoever waited for this attempt gets its end, and never turns it into another run.
+            AtLast::Recorded if self.waited == Some(claim.id) => {
+                Ok(Err(self.store.get(claim.id)?.map_or(Next::Look, |ended| Next::Past(Box::new(ended)))))
+            }
+            AtLast::Recorded => Ok(Err(Next::Look)),
         }
     }
 
@@ -191,7 +222,13 @@ impl Arrival<'_> {
             in_place_of,
             seen_every: options::seen_every(self.args),
         };
-        let claimed = self.store.claim(&new)?;
+        let claimed = match self.store.claim(&new) {
+            Err(error @ StoreError::ClaimUncertain(..)) => {
+                ended::keep_unstarted(self, &lock);
+                return Err(error.into());
+            }
+            claimed => claimed?,
+        };
         // Only now: who waits for this arrival's probe then finds the attempt that came of it.
         self.right = None;
         let next = match claimed {
@@ -229,8 +266,15 @@ impl Arrival<'_> {
     /// Returns the row once the owner isn't known to live any more; `None`: the time ran out.
     fn wait_by_store(&mut self, claim: &Claim, limit: Option<Duration>) -> anyhow::Result<Option<Option<Claim>>> {
         let until = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut away = None;
         loop {
-            let Some(now) = self.store.get(claim.id)? else { return Ok(Some(None)) };
+            let now = match self.store.get(claim.id) {
+                // A server that is started again, say. Nothing is lost by waiting for it as an owner would.
+                Err(StoreError::Unreachable(..)) if self.is_patient(&mut away) => continue,
+                now => now?,
+            };
+            let Some(now) = now else { return Ok(Some(None)) };
+            away = None;
             if now.state != State::Running || self.owner(&now)? != Liveness::Alive {
                 return Ok(Some(Some(now)));
             }
@@ -238,8 +282,22 @@ impl Arrival<'_> {
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(None);
             }
-            self.store.wait_for_change(&now, left.map_or(LOOK_AT_OWNER, |left| left.min(LOOK_AT_OWNER)))?;
+            match self.store.wait_for_change(&now, left.map_or(LOOK_AT_OWNER, |left| left.min(LOOK_AT_OWNER))) {
+                Err(StoreError::Unreachable(..)) => {}
+                waited => waited?,
+            }
         }
+    }
+
+    /// Pauses while the store is away, as long as `--record-wait` and what is left of `--wait` allow; tells whether it did.
+    fn is_patient(&self, away: &mut Option<Instant>) -> bool {
+        let since = *away.get_or_insert_with(Instant::now);
+        let over = self.time_left().is_some_and(|left| left.is_zero());
+        if over || since.elapsed() >= options::record_wait(self.args) {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+        true
     }
 
     /// Shows a person what is waited for, and how old it is.

@@ -1,10 +1,11 @@
 //! `idem run`: one arrival, from its arguments to its answer (design §5).
 //!
 //! `call` checks the call and `options` the rest, `judged` judges the arrival by the `facts` until it is answered, `own` runs
-//! the command for the owner, `record` keeps its output, `answer` has what each outcome is answered.
+//! the command for the owner, `record` keeps its output and `ended` its end, `answer` has what each outcome is answered.
 
 mod answer;
 pub(super) mod call;
+mod ended;
 mod facts;
 mod judged;
 mod options;
@@ -25,9 +26,9 @@ use anyhow::Context;
 
 use self::answer::{Answer, Tone};
 use self::call::Call;
-use super::group;
 use super::policed::Policed;
 use super::settle::{self, lock_failed};
+use super::{group, pending};
 use crate::cli::{Global, RunArgs};
 use crate::domain::arrival::Terms;
 use crate::domain::claim::{Claim, ClaimId, CommandLine, Means};
@@ -104,7 +105,8 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         *status_file = None;
         return Err(error);
     }
-    let store = location.open()?;
+    let mut store = location.open()?;
+    pending::deliver_before(&call.key, &location, store.as_mut(), ui)?;
     let mut arrival = Arrival {
         args,
         command: CommandLine::new(&args.command),

@@ -86,6 +86,11 @@ pub(super) fn seen_every(args: &RunArgs) -> Duration {
     args.seen_every.unwrap_or(Duration::from_secs(5))
 }
 
+/// Returns how long an owner goes on trying to record its end in the store.
+pub(super) fn record_wait(args: &RunArgs) -> Duration {
+    args.record_wait.unwrap_or(Duration::from_secs(30))
+}
+
 /// Returns how much output is recorded, in bytes; `None`: as much as by default.
 pub(super) fn max_output(args: &RunArgs) -> Option<u64> {
     if args.no_record_output { Some(0) } else { args.max_output.map(|size| size.0) }

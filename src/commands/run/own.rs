@@ -2,10 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
 use super::answer::Tone;
+use super::ended::{self, Recording};
 use super::options::max_output;
 use super::record::{Recorded, Recorder};
 use super::{Answer, Arrival, subst};
@@ -13,7 +15,7 @@ use crate::cli::Stdin;
 use crate::commands::asking::{Asked, Question};
 use crate::commands::environment::Attempt;
 use crate::domain::arrival::Liveness;
-use crate::domain::claim::{Chunk, ClaimId, Mark, Reason, State};
+use crate::domain::claim::{ClaimId, Mark, Reason, State};
 use crate::domain::end::{End, EndTerms, Ended, judge_end};
 use crate::domain::store::{Finish, Finished, StoreError};
 use crate::exit;
@@ -125,12 +127,18 @@ fn record(arrival: &mut Arrival<'_>, owned: &Owned, end: End, mut recorded: Reco
     };
     let code = status(end);
     let asking = right_to_ask(arrival, owned, &finish);
-    let (finished, dropped) = match finish_or_drop_output(arrival, owned, finish, &recorded.rest) {
-        Ok(finished) => finished,
-        Err(error) => return lost(arrival, owned.id, code, &words::end(end), &error, recorded.output),
+    let recording = ended::record(arrival, owned, finish, std::mem::take(&mut recorded.rest));
+    if !matches!(recording, Recording::Lost(_)) {
+        // Let go only now: whoever sees the lock free must see the outcome, in the store or kept beside it.
+        let _ = owned.lock.release();
+    }
+    let (finished, dropped) = match recording {
+        Recording::Done { finished, dropped } => (finished, dropped),
+        Recording::Kept(file, error) => {
+            return pending(arrival, owned.id, code, &words::end(end), (&file, &error), recorded.output);
+        }
+        Recording::Lost(error) => return lost(arrival, owned.id, code, &words::end(end), &error, recorded.output),
     };
-    // Let go only now: whoever sees the lock free must see the outcome.
-    let _ = owned.lock.release();
     // The usual end costs no look at the row: its output has been passed on, and that is all that the caller wants.
     let refused = dropped || recorded.refused;
     let as_wished = !refused && (recorded.missing == 0 || arrival.args.no_record_output);
@@ -213,55 +221,6 @@ fn ask(arrival: &mut Arrival<'_>, owned: &Owned, finished: Finished, _right: Pro
     question.ask(arrival.store.as_mut(), &owned.signals).ok()
 }
 
-/// Records the end, if need be without the rest of the output: of the two the outcome is what nobody can look up. Tells
-/// whether it had to.
-fn finish_or_drop_output(
-    arrival: &mut Arrival<'_>,
-    owned: &Owned,
-    finish: Finish,
-    rest: &[Chunk],
-) -> Result<(Finished, bool), StoreError> {
-    match finish_patiently(arrival, owned, &finish, rest) {
-        // Once more: somebody may have made room.
-        Err(StoreError::Full(_)) if !rest.is_empty() => match arrival.store.finish(owned.id, &finish, rest) {
-            Err(StoreError::Full(_)) => {
-                let dropped: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
-                let dropped = i64::try_from(dropped).unwrap_or(i64::MAX);
-                let without = Finish {
-                    missing: finish.missing.saturating_add(dropped),
-                    recorded: finish.recorded - dropped,
-                    ..finish
-                };
-                Ok((arrival.store.finish(owned.id, &without, &[])?, true))
-            }
-            finished => Ok((finished?, false)),
-        },
-        finished => Ok((finished?, false)),
-    }
-}
-
-/// Records the end, and waits as long as another program keeps the store locked: nobody could look the outcome up. A
-/// signal ends the waiting.
-fn finish_patiently(
-    arrival: &mut Arrival<'_>,
-    owned: &Owned,
-    finish: &Finish,
-    rest: &[Chunk],
-) -> Result<Finished, StoreError> {
-    loop {
-        match arrival.store.finish(owned.id, finish, rest) {
-            Err(StoreError::Busy(path)) if owned.signals.take_pending().is_none() => {
-                arrival.ui.note(&format!(
-                    "the command has ended, and another program keeps the store {} locked: waiting for it, to record the \
-                     outcome",
-                    path.display()
-                ));
-            }
-            other => return other,
-        }
-    }
-}
-
 /// Releases a claim whose command never started.
 fn not_started(
     arrival: &mut Arrival<'_>,
@@ -279,13 +238,20 @@ fn not_started(
         recorded: 0,
         actor: arrival.actor.clone(),
     };
-    match arrival.store.finish(owned.id, &finish, &[]) {
-        Ok(_) => {
+    match ended::record(arrival, owned, finish, Vec::new()) {
+        Recording::Done { .. } => {
             let _ = owned.lock.release();
             let claim = arrival.store.get(owned.id)?.ok_or_else(|| anyhow::anyhow!("claim {} is gone", owned.id))?;
             Ok(Answer::not_started(code, &claim, words))
         }
-        Err(error) => {
+        Recording::Kept(file, error) => {
+            let _ = owned.lock.release();
+            let claim = arrival.store.get(owned.id).ok().flatten();
+            let file = file.display().to_string();
+            let words = words::not_released_yet(owned.id, &words.message, &error.to_string(), &file);
+            Ok(Answer::pending(code, claim, words, None))
+        }
+        Recording::Lost(error) => {
             let claim = arrival.store.get(owned.id).ok().flatten();
             Ok(Answer::lost(code, claim, words::not_released(owned.id, &words.message, &error.to_string()), None))
         }
@@ -303,6 +269,20 @@ fn lost(
 ) -> Answer {
     let claim = arrival.store.get(id).ok().flatten();
     Answer::lost(code, claim, words::unrecorded(id, how, &error.to_string()), output)
+}
+
+/// Answers for a run whose end is kept on this host until the store takes it.
+fn pending(
+    arrival: &mut Arrival<'_>,
+    id: ClaimId,
+    code: u8,
+    how: &str,
+    (file, error): (&Path, &StoreError),
+    output: Option<Output>,
+) -> Answer {
+    let claim = arrival.store.get(id).ok().flatten();
+    let words = words::pending(id, how, &error.to_string(), &file.display().to_string());
+    Answer::pending(code, claim, words, output)
 }
 
 fn limit(arrival: &Arrival<'_>) -> Option<Limit> {
@@ -340,7 +320,7 @@ fn stdin(arrival: &mut Arrival<'_>) -> Input {
     }
 }
 
-fn end_terms(arrival: &Arrival<'_>) -> EndTerms {
+pub(super) fn end_terms(arrival: &Arrival<'_>) -> EndTerms {
     EndTerms {
         effect: arrival.terms.effect,
         landed_exit: arrival.args.landed_exit.clone().unwrap_or_default(),

@@ -245,7 +245,10 @@ async fn first_that_fits(place: &PostgresPlace) -> Result<Link, Trouble> {
             Ok((link, Fit::SecondChoice)) => {
                 second_choice.get_or_insert(link);
             }
-            Ok((_, Fit::Not(why))) => passed_over.push(Trouble::ReadOnly(format!("{server}: {why}"))),
+            Ok((_, Fit::Not(why))) if is_for_writing(place.session) => {
+                passed_over.push(Trouble::ReadOnly(format!("{server}: {why}")));
+            }
+            Ok((_, Fit::Not(why))) => passed_over.push(Trouble::Unreachable(format!("{server}: {why}"))),
             Err(trouble @ Trouble::Unreachable(_)) => passed_over.push(trouble),
             Err(trouble) => return Err(trouble),
         }
@@ -253,8 +256,8 @@ async fn first_that_fits(place: &PostgresPlace) -> Result<Link, Trouble> {
     if let Some(link) = second_choice {
         return Ok(link);
     }
-    let text = passed_over.iter().map(Trouble::text).collect::<Vec<_>>().join("; ");
-    // Only where every server answered is it their kind that is wrong.
+    let text = passed_over.iter().map(Trouble::text).collect::<Vec<_>>().join(", ");
+    // Only where each of them answered is it their kind that is wrong.
     let all_answered = passed_over.iter().all(|trouble| matches!(trouble, Trouble::ReadOnly(_)));
     Err(if all_answered { Trouble::ReadOnly(text) } else { Trouble::Unreachable(text) })
 }
@@ -329,6 +332,10 @@ enum Fit {
     Good,
     SecondChoice,
     Not(&'static str),
+}
+
+fn is_for_writing(wanted: SessionKind) -> bool {
+    matches!(wanted, SessionKind::ReadWrite | SessionKind::Primary)
 }
 
 async fn fit(link: &mut Link, wanted: SessionKind) -> Result<Fit, Error> {

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use self::companion::{Companion, Refused};
+use self::connection::ANSWER;
 pub use self::connection::Connection;
 pub use self::place::PostgresPlace;
 use self::read::Output;
@@ -62,6 +63,8 @@ pub struct PostgresStore {
     seen_every: Duration,
     companion: Option<Companion>,
     waiting: Waiting,
+    /// How long an answer, and a connection, may take; `None`: as long as is usual.
+    patience: Option<Duration>,
 }
 
 impl PostgresStore {
@@ -74,6 +77,7 @@ impl PostgresStore {
             seen_every: Duration::from_secs(5),
             companion: None,
             waiting: Waiting::default(),
+            patience: None,
         };
         store.connect()?;
         Ok(store)
@@ -97,7 +101,12 @@ impl PostgresStore {
         if self.conn.as_ref().is_none_or(Connection::is_broken) {
             self.conn = None;
             self.waiting = Waiting::default();
-            let conn = Connection::open(&self.place).map_err(|trouble| self.error(trouble))?;
+            let mut place = self.place.clone();
+            if let Some(patience) = self.patience {
+                place.connect_within(patience);
+            }
+            let mut conn = Connection::open(&place).map_err(|trouble| self.error(trouble))?;
+            conn.set_patience(self.patience.map_or(ANSWER, |patience| patience.min(ANSWER)));
             self.conn = Some(conn);
         }
         let path = PathBuf::from(self.place.shown());
@@ -317,6 +326,17 @@ impl Store for PostgresStore {
         let (finished, waited) = self.ask(|conn| writing::finish(conn, id, finish, rest))?;
         self.wake(id, waited);
         Ok(finished)
+    }
+
+    fn has_recorded(&mut self, id: ClaimId, _finish: &Finish) -> Result<bool, StoreError> {
+        self.ask(|conn| writing::has_ended(conn, id))
+    }
+
+    fn set_patience(&mut self, at_most: Option<Duration>) {
+        self.patience = at_most;
+        if let Some(conn) = &mut self.conn {
+            conn.set_patience(at_most.map_or(ANSWER, |at_most| at_most.min(ANSWER)));
+        }
     }
 
     fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError> {

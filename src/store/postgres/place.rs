@@ -201,6 +201,11 @@ impl PostgresPlace {
         })
     }
 
+    /// Bounds how long connecting may take, each server.
+    pub(super) fn connect_within(&mut self, at_most: Duration) {
+        self.connect_timeout = Some(self.connect_timeout.map_or(at_most, |usual| usual.min(at_most)));
+    }
+
     /// Returns the URL without the password: what people are shown.
     pub fn shown(&self) -> &str {
         &self.shown

@@ -82,7 +82,17 @@ fn readable(error: &io::Error, host: &str) -> TlsError {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 "the server's certificate is not valid yet".to_owned()
             }
-            other => format!("the server's certificate can't be trusted: {other}"),
+            // Which ones is told only so.
+            other => match format!("{other:?}") {
+                text if text.contains("CaUsedAsEndEntity") => {
+                    "the server's certificate signs itself, and is not the one in sslrootcert".to_owned()
+                }
+                text if text.contains("UnsupportedCertVersion") => {
+                    "the server's certificate is of X.509 version 1, which can't be checked; make one of version 3"
+                        .to_owned()
+                }
+                _ => format!("the server's certificate can't be trusted: {other}"),
+            },
         },
         Some(other) => other.to_string(),
         None => super::trouble::plain(error),

@@ -75,7 +75,10 @@ impl Trouble {
     /// Says what ended an attempt to connect to this server.
     pub(super) fn of_connecting(server: &str, error: &Error) -> Trouble {
         if let Some(refusal) = error.as_db_error() {
-            return of_code(refusal.code().code(), Phase::Connecting, told(refusal));
+            return match of_code(refusal.code().code(), Phase::Connecting, told(refusal)) {
+                Trouble::Unreachable(text) => Trouble::Unreachable(format!("{server}: {text}")),
+                other => other,
+            };
         }
         let text = format!("{server}: {}", chain(error));
         // The library has no better way to tell these two.
@@ -176,7 +179,8 @@ pub(super) fn plain(error: &io::Error) -> String {
 
 fn is_of_tls(error: &Error) -> bool {
     let io = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
-    io.and_then(io::Error::get_ref).is_some_and(|cause| cause.is::<rustls::Error>())
+    let cause = io.and_then(io::Error::get_ref).and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    cause.is_some()
 }
 
 /// Makes one line of a text from elsewhere, which could also hold a terminal's commands.

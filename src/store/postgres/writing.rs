@@ -196,6 +196,12 @@ pub(super) fn finish(
     Ok(finished)
 }
 
+/// Tells whether its owner has recorded this attempt's end. It has one.
+pub(super) fn has_ended(conn: &mut Connection, id: ClaimId) -> Result<bool, Trouble> {
+    let rows = conn.query("SELECT ended IS NOT NULL FROM idem.claim WHERE id = $1", &[(&id, Type::INT8)])?;
+    rows.first().map_or(Ok(false), |row| rows::column(row, 0))
+}
+
 /// The end of an attempt without marks and, where they would matter, without steps.
 struct Usual<'a> {
     finish: &'a Finish,

@@ -65,8 +65,8 @@ pub struct SqliteStore {
     lock_path: PathBuf,
     /// Opened by the first write: a replay needs none.
     queue: Option<Queue>,
-    /// Whether a write waits for its turn.
-    patient: bool,
+    /// How long a write waits for its turn and for other programs; `None`: for its turn as long as it takes.
+    patience: Option<Duration>,
     log: ArrivalsLog,
 }
 
@@ -85,7 +85,7 @@ impl SqliteStore {
             path: opened.path,
             lock_path: place.lock_path(),
             queue: None,
-            patient: true,
+            patience: None,
         })
     }
 
@@ -105,10 +105,10 @@ impl SqliteStore {
             let opened = Queue::open(&self.lock_path).map_err(failed("opening the lock file"));
             self.queue = Some(opened.map_err(|(doing, error)| StoreError::from_io(&self.lock_path, doing, &error))?);
         }
-        let turn = match &self.queue {
-            Some(queue) if self.patient => queue.turn().map(Some),
-            Some(queue) => queue.turn_now(),
-            None => Ok(None),
+        let turn = match (&self.queue, self.patience) {
+            (Some(queue), None) => queue.turn().map(Some),
+            (Some(queue), Some(patience)) => queue.turn_within(patience),
+            (None, _) => Ok(None),
         };
         let turn = turn.map_err(|error| StoreError::from_io(&self.path, "waiting for the turn to write", &error))?;
         let Some(_turn) = turn else { return Err(StoreError::Busy(self.path.clone())) };
@@ -155,11 +155,10 @@ impl SqliteStore {
 
     /// Does something without waiting for other writers: [`StoreError::Busy`] comes at once where there are some.
     fn without_waiting<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        self.read(|conn| conn.busy_timeout(Duration::ZERO))?;
-        self.patient = false;
+        let before = self.patience;
+        self.set_patience(Some(Duration::ZERO));
         let done = act(self);
-        self.patient = true;
-        self.read(|conn| conn.busy_timeout(open::BUSY_TIMEOUT))?;
+        self.set_patience(before);
         done
     }
 
@@ -237,6 +236,16 @@ impl Store for SqliteStore {
             write::append_output(tx, id, rest)?;
             write::finish(tx, id, finish)
         })
+    }
+
+    fn has_recorded(&mut self, id: ClaimId, finish: &Finish) -> Result<bool, StoreError> {
+        self.read(|conn| write::has_recorded(conn, id, finish))
+    }
+
+    fn set_patience(&mut self, at_most: Option<Duration>) {
+        self.patience = at_most;
+        // It fails for no connection that is open.
+        let _ = self.conn.busy_timeout(at_most.map_or(open::BUSY_TIMEOUT, |at_most| at_most.min(open::BUSY_TIMEOUT)));
     }
 
     fn transition(&mut self, id: ClaimId, transition: &Transition) -> Result<bool, StoreError> {

@@ -6,7 +6,9 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::lock::{self, Mode};
 
@@ -16,33 +18,83 @@ const QUEUE: i64 = 0;
 /// The lock file, opened for queueing. Its descriptor is closed on exec: a command that inherited it would keep the
 /// queue locked if idem were killed within a write.
 #[derive(Debug)]
-pub(super) struct Queue(File);
+pub(super) struct Queue {
+    file: File,
+    path: PathBuf,
+}
 
 /// A writer's turn; ends when dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a>(&'a File);
+pub(super) enum Turn<'a> {
+    /// In the queue's own open file.
+    Own(&'a File),
+    /// In one that somebody else has waited with, and that ends with the turn.
+    Lent(File),
+}
 
 impl Queue {
     pub(super) fn open(path: &Path) -> io::Result<Queue> {
-        lock::open(path).map(Queue)
+        Ok(Queue { file: lock::open(path)?, path: path.to_owned() })
     }
 
     /// Waits for the turn.
     pub(super) fn turn(&self) -> io::Result<Turn<'_>> {
-        lock::lock(&self.0, QUEUE, Mode::Exclusive)?;
-        Ok(Turn(&self.0))
+        lock::lock(&self.file, QUEUE, Mode::Exclusive)?;
+        Ok(Turn::Own(&self.file))
     }
 
-    /// Takes the turn if nobody has it.
-    pub(super) fn turn_now(&self) -> io::Result<Option<Turn<'_>>> {
-        let taken = lock::try_lock(&self.0, QUEUE, Mode::Exclusive)?;
-        Ok(taken.then(|| Turn(&self.0)))
+    /// Takes the turn if it can be had within so long.
+    pub(super) fn turn_within(&self, limit: Duration) -> io::Result<Option<Turn<'_>>> {
+        if lock::try_lock(&self.file, QUEUE, Mode::Exclusive)? {
+            return Ok(Some(Turn::Own(&self.file)));
+        }
+        if limit.is_zero() {
+            return Ok(None);
+        }
+        // The kernel's lock has no time limit of its own, so a thread waits, and hands over the open file that has the
+        // turn. In one of its own: where the time runs out first, the turn that comes too late ends with that file,
+        // whether nobody takes it any more or it is still on its way.
+        let file = lock::open(&self.path)?;
+        let (hand, handed) = mpsc::channel();
+        std::thread::Builder::new().spawn(move || {
+            let _ = hand.send(lock::lock(&file, QUEUE, Mode::Exclusive).map(|()| file));
+        })?;
+        match handed.recv_timeout(limit) {
+            Ok(file) => file.map(|file| Some(Turn::Lent(file))),
+            Err(_) => Ok(None),
+        }
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         // It can't fail on a descriptor that was locked, and the end of the process unlocks as well.
-        let _ = lock::unlock(self.0, QUEUE);
+        let file = match self {
+            Turn::Own(file) => file,
+            Turn::Lent(file) => &*file,
+        };
+        let _ = lock::unlock(file, QUEUE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_comes_too_late_keeps_nobody() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let (a, b, c) =
+            (Queue::open(&path).expect("a"), Queue::open(&path).expect("b"), Queue::open(&path).expect("c"));
+        let turn = a.turn().expect("a's turn");
+        assert!(b.turn_within(Duration::ZERO).expect("b asks").is_none());
+        assert!(b.turn_within(Duration::from_millis(20)).expect("b waits").is_none());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| c.turn_within(Duration::from_secs(60)).expect("c waits").is_some());
+            drop(turn);
+            assert!(waits.join().expect("no panic"), "once a is done, c has its turn");
+        });
+        drop(a.turn().expect("nobody has it any more"));
     }
 }

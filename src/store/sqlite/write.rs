@@ -242,6 +242,25 @@ pub(super) fn finish(tx: &Transaction<'_>, id: ClaimId, finish: &Finish) -> rusq
     Ok(Finished::Late(claim.state))
 }
 
+/// Tells whether this very end is recorded: by the event that [`finish`] leaves, the only one whose detail has an exit code.
+pub(super) fn has_recorded(conn: &Connection, id: ClaimId, finish: &Finish) -> rusqlite::Result<bool> {
+    let sql = "SELECT detail FROM event WHERE claim = ?1 AND actor = ?2
+                   AND kind IN ('became-completed', 'became-held', 'became-released', 'late-outcome')";
+    let mut events = conn.prepare(sql)?;
+    let details = events.query_map(params![id, finish.actor], |row| row.get::<_, Option<String>>(0))?;
+    let signal = finish.signal.map(signal_name);
+    for detail in details {
+        let detail: serde_json::Value = detail?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let ended = detail.get("exit_code").zip(detail.get("signal"));
+        if ended.is_some_and(|(code, by)| {
+            code.as_i64() == finish.exit_code.map(i64::from) && by.as_str() == signal.as_deref()
+        }) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Judges an end. The steps matter, and are looked at, only where it has not landed.
 fn judge(tx: &Transaction<'_>, id: ClaimId, finish: &Finish, mark: Option<Mark>) -> rusqlite::Result<Ended> {
     let ended = judge_end(&finish.terms, finish.end, mark, false);
