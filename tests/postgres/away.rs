@@ -80,7 +80,7 @@ impl Load {
 
 #[test]
 fn a_server_that_dies_at_random_under_load_loses_nothing_and_runs_nothing_twice() {
-    let Some(world) = World::of_its_own(Disk::Synced) else { return };
+    let Some(world) = World::of_its_own(Disk::Real) else { return };
     world.make_store();
     let seconds =
         std::env::var("IDEM_TEST_STORM_SECONDS").map_or(8, |seconds| seconds.parse().expect("a number of seconds"));

@@ -174,7 +174,7 @@ fn a_database_that_is_read_only_runs_nothing() {
 
 #[test]
 fn a_standby_runs_nothing() {
-    let Some(primary) = Server::private(Disk::Hasty) else { return };
+    let Some(primary) = Server::private(Disk::Memory) else { return };
     let (with_store, empty) = (primary.database(), primary.database());
     let env = TestEnv::with_store(Some(primary.url(&with_store)));
     env.run("before").script("true").answer().exits(0);
@@ -188,7 +188,7 @@ fn a_standby_runs_nothing() {
 
 #[test]
 fn a_server_that_is_stopped_or_starting_is_out_of_reach() {
-    let Some(world) = World::of_its_own(Disk::Hasty) else { return };
+    let Some(world) = World::of_its_own(Disk::Memory) else { return };
     world.make_store();
     world.server().stop();
     refuses(&world.url_by(world.server().address()), "store-unreachable");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::env::{Gate, Running, TestEnv, outline, wait_for};
-use crate::server::{Disk, PASSWORD, url};
+use crate::server::{PASSWORD, url};
 use crate::world::World;
 
 const IDEM: &str = env!("CARGO_BIN_EXE_idem");
@@ -227,8 +227,7 @@ fn what_was_pruned_is_forgotten_and_the_rest_is_not() {
 
 #[test]
 fn doctor_tells_which_server_it_is_and_that_it_is_well() {
-    // One that syncs: doctor has something to say of any other.
-    let Some(world) = World::of_its_own(Disk::Synced) else { return };
+    let Some(world) = World::new() else { return };
     world.make_store();
     let answer = world.env.idem(["doctor"]).answer();
     let (address, text) = (world.server().address().to_string(), answer.exits(0).text());

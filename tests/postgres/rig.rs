@@ -56,7 +56,7 @@ fn inserts(statement: &str) -> bool {
 
 #[test]
 fn a_server_that_is_killed_and_started_again_has_what_it_had() {
-    let Some(server) = Server::private(Disk::Synced) else { return };
+    let Some(server) = Server::private(Disk::Real) else { return };
     let database = server.database();
     server.sql(&database, "CREATE TABLE t (n integer); INSERT INTO t VALUES (1)");
     server.kill_9();
