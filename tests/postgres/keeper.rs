@@ -15,8 +15,10 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Starts it. The script reads orders and answers each with one line; its arguments are `$1`, `$2`…
     pub(crate) fn start(script: &str, folder: &Path, args: &[&str]) -> Keeper {
+        // Its answer to somebody who was killed meanwhile must not be its own end.
+        let script = format!("trap '' PIPE\n{script}");
         let mut shell = Command::new("setsid")
-            .args(["sh", "-c", script, "keeper"])
+            .args(["sh", "-c", &script, "keeper"])
             .args(args)
             .env_clear()
             .env("PATH", search_path())

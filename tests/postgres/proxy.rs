@@ -6,13 +6,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::libc::linger;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{self, setsockopt, sockopt};
 
 use crate::wire::{Message, Opening, Unit, Units};
 
@@ -46,6 +47,7 @@ pub(crate) enum Then {
 pub(crate) struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
+    socket: TcpListener,
     listener: Option<JoinHandle<()>>,
 }
 
@@ -110,11 +112,12 @@ impl Proxy {
         let listener = TcpListener::bind((address, 0)).expect("a port of the proxy's own");
         let address = listener.local_addr().expect("the proxy's address");
         let shared = Arc::new(Shared { server, state: Mutex::default(), changed: Condvar::new() });
+        let socket = listener.try_clone().expect("the proxy's socket");
         let listener = thread::spawn({
             let shared = Arc::clone(&shared);
             move || shared.listen(&listener)
         });
-        Proxy { address, shared, listener: Some(listener) }
+        Proxy { address, shared, socket, listener: Some(listener) }
     }
 
     /// Where clients go.
@@ -205,8 +208,8 @@ impl Drop for Proxy {
             state.cut_all();
             self.shared.changed.notify_all();
         }
-        // Wakes the listener, so that it sees that.
-        drop(TcpStream::connect(self.address));
+        // Wakes the listener, so that it sees that. A call could come by no way any more: its machine may be gone.
+        let _ = socket::shutdown(self.socket.as_raw_fd(), socket::Shutdown::Both);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
@@ -256,11 +259,11 @@ impl Shared {
 
     fn listen(self: &Arc<Self>, listener: &TcpListener) {
         for client in listener.incoming() {
-            let client = client.expect("a connection");
             let mut state = self.state();
             if state.has_ended {
                 return;
             }
+            let client = client.expect("a connection");
             state.connections += 1;
             let number = state.connections;
             if state.refuses {
