@@ -10,7 +10,7 @@
 //! | `place` | the temporary folder; programs built, found, or said to be missing |
 //! | `idem` | the command lines of idem, and the checks of what it recorded |
 //! | `sampling` | random order, one sample a process, medians and the spread of their ratios |
-//! | `latency`, `parallel`, `waiters`, `counts`, `aged`, `million`, `lines`, `streaming` | one group of figures each |
+//! | `latency`, `parallel`, `waiters`, `counts`, `aged`, `database`, `million`, `lines`, `streaming` | one group of figures each |
 //! | `pipeline` | programs joined by pipes, for `lines` and `streaming` |
 //! | `machine` | what the figures were taken on |
 //! | `report` | goals, the table, markdown |
@@ -23,6 +23,7 @@
 
 mod aged;
 mod counts;
+mod database;
 mod idem;
 mod latency;
 mod lines;
@@ -59,12 +60,13 @@ pub(crate) struct Bench {
 /// One group of figures.
 type Room = fn(&mut Bench) -> Result<()>;
 
-const ROOMS: [(&str, Room); 8] = [
+const ROOMS: [(&str, Room); 9] = [
     ("latency", latency::measure),
     ("parallel", parallel::measure),
     ("waiters", waiters::measure),
     ("counts", counts::measure),
     ("aged", aged::measure),
+    ("database", database::measure),
     ("million", million::measure),
     ("lines", lines::measure),
     // Last: it may use up what a rented disk allows at full speed.

@@ -11,7 +11,8 @@ usage: cargo bench --bench compare -- [OPTIONS]
   --only ROOM  one group of figures; may be repeated
   --markdown   the tables as docs/benchmarks.md has them
   --seed N     the order of an earlier run
-env: IDEM_BIN, BKT_BIN, FLOCK_BIN, SQLITE3_BIN, STRACE_BIN: programs to take instead of the one just built and those on PATH";
+env: IDEM_BIN, BKT_BIN, FLOCK_BIN, SQLITE3_BIN, STRACE_BIN: programs to take instead of the one just built and those on PATH;
+     IDEM_BENCH_POSTGRES: the URL of an empty database, for the room `database`";
 
 /// How many samples are taken of what.
 #[derive(Clone, Copy)]
