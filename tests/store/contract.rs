@@ -97,6 +97,10 @@ macro_rules! tests {
                 $crate::unknown::a_change_overlooks_no_mark::<$stores>();
             }
             #[test]
+            fn a_claim_that_was_to_make_place_and_has_changed_is_told() {
+                $crate::unknown::a_claim_that_was_to_make_place_and_has_changed_is_told::<$stores>();
+            }
+            #[test]
             fn a_claim_takes_anothers_place_at_once_or_not_at_all() {
                 $crate::unknown::a_claim_takes_anothers_place_at_once_or_not_at_all::<$stores>();
             }
