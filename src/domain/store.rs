@@ -37,7 +37,8 @@ pub enum Claimed {
     },
     /// This claim holds the key.
     Taken(Box<Claim>),
-    /// Nobody holds the key any more, but this attempt began and ended since the arrival looked.
+    /// Nobody holds the key any more, but this attempt began and ended since the arrival looked, or is the one in whose place
+    /// the new claim was to come, and isn't any more what it was judged by.
     Missed(Box<Claim>),
 }
 
@@ -233,7 +234,8 @@ pub trait Store {
 
     /// Inserts the claim unless the key is held or an attempt was missed; the insert is the arbiter. Recorded, with its `run` event.
     ///
-    /// In the same transaction it releases the claim in whose place the new one comes, where it comes in one's.
+    /// In the same transaction it releases the claim in whose place the new one comes, where it comes in one's. If that has
+    /// changed since it was judged, nothing is inserted.
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError>;
 
     /// Returns the claim that was made with this very lock, where there is one: what came of a claim whose answer was lost.

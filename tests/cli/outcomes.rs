@@ -264,3 +264,27 @@ fn arrivals_that_were_there_before_a_failure_get_that_failure() {
     call().answer().exits(3).is_a_first_run();
     assert_eq!(env.runs(), 2, "who arrives after the release runs");
 }
+
+#[test]
+fn a_failure_is_that_of_those_too_who_were_about_to_look_whether_its_owner_lives() {
+    for options in [&[][..], &["--rerun-if-interrupted"]] {
+        let env = TestEnv::new();
+        let gate = Gate::new(&env, "gate");
+        let call = || {
+            env.run("t").args(options.iter().copied()).counting("echo $$ > pid; read _ < gate; echo no luck; exit 3")
+        };
+        let owner = call().start();
+        owner.command();
+        // It has read the claim, which runs, and stops before it looks at the lock.
+        let lock = env.beside_store("-lock");
+        let stopped = "inject=openat:signal=SIGSTOP:when=1";
+        let strace = ["strace", "-D", "-qq", "-o", "trace", "-P", lock.to_str().expect("text"), "-e", stopped];
+        let late = call().under(strace).start();
+        wait_for("the late one stops", || env.text_of("trace").contains("SIGSTOP").then_some(()));
+        gate.open();
+        owner.answer().exits(3).is_a_first_run();
+        late.signal(Signal::SIGCONT);
+        late.answer().exits(3).prints("no luck\n").is_a_replay();
+        assert_eq!(env.runs(), 1, "{options:?}");
+    }
+}

@@ -67,7 +67,8 @@ macro_rules! tests {
                 prune::numbers_of_attempts_go_on_after_older_ones_are_pruned,
                 prune::a_group_and_its_steps_go_together,
                 prune::arrivals_are_counted_by_tool_and_day,
-                prune::a_new_store_is_well
+                prune::a_new_store_is_well,
+                unknown::a_claim_that_was_to_make_place_and_has_changed_is_told
             }
         }
     };

@@ -126,6 +126,20 @@ pub(crate) fn a_claim_takes_anothers_place_at_once_or_not_at_all<S: Stores>() {
     assert!(matches!(late, Claimed::Taken(claim) if claim.id == second));
 }
 
+pub(crate) fn a_claim_that_was_to_make_place_and_has_changed_is_told<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let place = |claim, from| InPlaceOf { claim, from, mark: None, reason: Reason::Interrupted, within: None };
+    let (first, _) = inserted(&mut store, &call("t"));
+    let again = NewClaim { seen: first, in_place_of: Some(place(first, State::Running)), ..call("t") };
+    store.finish(first, &failed(), &[]).expect("finishing works");
+    // It was judged while it ran; it has failed since, and its key is free. That failure is the answer.
+    let told = store.claim(&again).expect("claiming works");
+    assert!(matches!(told, Claimed::Missed(claim) if claim.id == first && claim.state == State::Released));
+    assert_eq!(store.attempts(&Key::of("t")).expect("reading works").len(), 1, "nothing is inserted");
+    inserted(&mut store, &NewClaim { seen: first, ..call("t") });
+}
+
 pub(crate) fn the_first_start_is_that_of_all_attempts<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();

@@ -123,8 +123,8 @@ impl Arrival<'_> {
             Verdict::AskSteps => self.ask_steps(claim),
             Verdict::Hold(reason) => self.hold(claim, reason),
             Verdict::Conclude(ended) => {
-                self.store.transition(claim.id, &settle::concluded(claim, ended, &self.actor))?;
-                Ok(Next::Look)
+                let changed = self.store.transition(claim.id, &settle::concluded(claim, ended, &self.actor))?;
+                if changed { Ok(Next::Look) } else { self.changed_meanwhile(claim) }
             }
             Verdict::Expire => {
                 let to = Ended { state: State::Expired, outcome: claim.outcome, reason: Reason::Expired };
@@ -177,13 +177,26 @@ impl Arrival<'_> {
     /// Holds a claim whose owner is gone and has left no outcome.
     fn hold(&mut self, claim: &Claim, reason: Reason) -> anyhow::Result<Next> {
         match self.store.transition(claim.id, &settle::held(claim, reason, &self.actor)) {
-            Ok(_) => Ok(Next::Look),
+            Ok(true) => Ok(Next::Look),
+            Ok(false) => self.changed_meanwhile(claim),
             // A full disk, say. That the owner is gone is a fact all the same, and the answer to it is known.
             Err(_) => {
                 let held = Claim { state: State::Held, reason: Some(reason), ..claim.clone() };
                 Ok(Next::Answer(Box::new(Answer::held(self, &held))))
             }
         }
+    }
+
+    /// Goes on after a claim was found changed since it was read. One that was running then is one that this arrival was there
+    /// for: what became of it is its answer.
+    ///
+    /// *A runs; B reads the row; A fails, releases the claim and lets go of its lock; B finds the lock free and would hold the
+    /// claim, which is released by now.* Were B to start anew, it would find nobody and run what it was there for again.
+    fn changed_meanwhile(&mut self, claim: &Claim) -> anyhow::Result<Next> {
+        if claim.state != State::Running {
+            return Ok(Next::Look);
+        }
+        Ok(self.store.get(claim.id)?.map_or(Next::Look, |now| Next::Past(Box::new(now))))
     }
 
     /// Takes the liveness lock, then tries to insert the claim, in place of another one where that is borne; as the owner,
@@ -201,6 +214,7 @@ impl Arrival<'_> {
         };
         // From now on this arrival is there: of an attempt that begins later and ends before the insert below it is told.
         self.seen = Some(seen);
+        let held = in_place_of.as_ref().filter(|old| old.from == State::Held).map(|old| old.claim);
         let owner = settings::owner();
         let lock = self.by_locks(LockFile::take)?;
         // From here on a signal doesn't end this process: it would leave a claim behind that nobody knows to be empty.
@@ -236,6 +250,8 @@ impl Arrival<'_> {
                 let answer = own::run(self, Owned { id, attempt, lock, signals })?;
                 return Ok(Next::Answer(Box::new(answer)));
             }
+            // Somebody else has released what was to be sent again, and this arrival was there for no attempt of it.
+            Claimed::Missed(claim) if held == Some(claim.id) => Next::Look,
             Claimed::Missed(claim) => Next::Past(claim),
             Claimed::Taken(claim) => Next::Meet(claim),
         };

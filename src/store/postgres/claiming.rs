@@ -72,7 +72,8 @@ fn told(newest: Claim, new: &NewClaim, again: bool) -> Option<Claimed> {
     if newest.state.holds_key() {
         return Some(Claimed::Taken(Box::new(newest)));
     }
-    (newest.id > new.seen).then(|| Claimed::Missed(Box::new(newest)))
+    // Another attempt has come and gone, or the claim in whose place it was to come has changed since it was judged.
+    (newest.id > new.seen || new.in_place_of.is_some()).then(|| Claimed::Missed(Box::new(newest)))
 }
 
 /// What an arrival is told that finds the row that it has made.
@@ -91,10 +92,11 @@ fn claim_in_steps(conn: &mut Connection, new: &NewClaim) -> Result<Option<Claime
         None => None,
     };
     let missed = newest(conn, &new.key)?.is_some_and(|newest| newest.id > new.seen);
-    if let Some(old) = new.in_place_of.as_ref().filter(|_| !missed) {
-        take_place(conn, new, old)?;
-    }
-    let inserted = if missed { None } else { insert_claim(conn, new, parent)? };
+    let has_place = match &new.in_place_of {
+        Some(old) if !missed => take_place(conn, new, old)?,
+        _ => !missed,
+    };
+    let inserted = if has_place { insert_claim(conn, new, parent)? } else { None };
     if inserted.is_some() {
         conn.commit()?;
     } else {
@@ -103,12 +105,13 @@ fn claim_in_steps(conn: &mut Connection, new: &NewClaim) -> Result<Option<Claime
     Ok(inserted)
 }
 
-/// Releases the claim in whose place a new one comes, if it is still what it was judged by and its window is open now.
-fn take_place(conn: &mut Connection, new: &NewClaim, old: &InPlaceOf) -> Result<(), Trouble> {
+/// Releases the claim in whose place a new one comes, if it is still what it was judged by and its window is open now. Tells
+/// whether it did: where not, nothing is inserted.
+fn take_place(conn: &mut Connection, new: &NewClaim, old: &InPlaceOf) -> Result<bool, Trouble> {
     if let Some(window) = old.within {
         let (first, now) = (first_start(conn, &new.key)?, now(conn)?);
         if first.is_none_or(|first| !is_within(window, &first, &now)) {
-            return Ok(());
+            return Ok(false);
         }
     }
     let to = Ended { state: State::Released, outcome: Outcome::Unknown, reason: old.reason };
@@ -116,7 +119,7 @@ fn take_place(conn: &mut Connection, new: &NewClaim, old: &InPlaceOf) -> Result<
     let event = NewEvent { kind: EventKind::BecameReleased, detail: Some(detail) };
     let actor = new.owner.actor.clone();
     let change = Transition { from: old.from, mark: old.mark, to, events: vec![event], actor, result: None };
-    writing::change(conn, old.claim, &change).map(|_| ())
+    Ok(writing::change(conn, old.claim, &change)?.changed)
 }
 
 fn insert_claim(conn: &mut Connection, new: &NewClaim, parent: Option<ClaimId>) -> Result<Option<Claimed>, Trouble> {

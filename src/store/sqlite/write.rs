@@ -87,8 +87,10 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim, uptime: &Uptime) -> ru
     if let Some(missed) = missed(tx, &new.key, new.seen)? {
         return Ok(missed);
     }
-    if let Some(old) = &new.in_place_of {
-        take_place(tx, new, old)?;
+    if let Some(old) = &new.in_place_of
+        && !take_place(tx, new, old)?
+    {
+        return changed(tx, new, old);
     }
     let enclosing = match &new.enclosing {
         Some(enclosing) => open_attempt(tx, enclosing)?.and_then(Result::ok),
@@ -140,16 +142,28 @@ pub(super) fn claim(tx: &Transaction<'_>, new: &NewClaim, uptime: &Uptime) -> ru
     holder(tx, &new.key)?.map(|claim| Claimed::Taken(Box::new(claim))).ok_or(rusqlite::Error::QueryReturnedNoRows)
 }
 
-/// Releases the claim in whose place a new one comes, if it is still what it was judged by and its window is open now.
-/// Where not, it goes on holding the key, and the insert that follows finds it there.
+/// Tells who holds the key where a claim that was to make place has changed since it was judged, else what became of that.
+fn changed(tx: &Transaction<'_>, new: &NewClaim, old: &InPlaceOf) -> rusqlite::Result<Claimed> {
+    if let Some(holder) = holder(tx, &new.key)? {
+        return Ok(Claimed::Taken(Box::new(holder)));
+    }
+    let claim = get(tx, old.claim)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    Ok(Claimed::Missed(Box::new(claim)))
+}
+
+/// Releases the claim in whose place a new one comes, if it is still what it was judged by and its window is open now. Tells
+/// whether it did.
+///
+/// Where not, nothing is inserted: A finds B's claim running and its owner gone, and is to run it again; B had just recorded
+/// that it failed, and has released it. A was there for that, and gets it.
 ///
 /// In one transaction with the insert: A releases a held claim to send it again and dies, or B comes in between; the key
 /// is free, and B, who never said that the target dedupes, would run what may have landed.
-fn take_place(tx: &Transaction<'_>, new: &NewClaim, old: &InPlaceOf) -> rusqlite::Result<()> {
+fn take_place(tx: &Transaction<'_>, new: &NewClaim, old: &InPlaceOf) -> rusqlite::Result<bool> {
     if let Some(window) = old.within {
         let first = first_start(tx, &new.key)?;
         if first.is_none_or(|first| !is_within(window, &first, &moment())) {
-            return Ok(());
+            return Ok(false);
         }
     }
     let to = Ended { state: State::Released, outcome: Outcome::Unknown, reason: old.reason };
@@ -163,7 +177,7 @@ fn take_place(tx: &Transaction<'_>, new: &NewClaim, old: &InPlaceOf) -> rusqlite
         actor: new.owner.actor.clone(),
         result: None,
     };
-    transition(tx, old.claim, &change).map(|_| ())
+    transition(tx, old.claim, &change)
 }
 
 /// Reads when the key's command was first started, those attempts included that a clear has ended since.
