@@ -36,7 +36,9 @@ impl Damage {
                 let bit = random.below(8);
                 bytes[place] ^= 1 << bit;
             }
-            Damage::Byte => bytes[place] = bytes[place].wrapping_add(u8::try_from(1 + random.below(255)).expect("a byte")),
+            Damage::Byte => {
+                bytes[place] = bytes[place].wrapping_add(u8::try_from(1 + random.below(255)).expect("a byte"));
+            }
             Damage::Sector => fill(place / 512 * 512, 512, &mut || 0),
             Damage::Page => fill(place / 4096 * 4096, 4096, &mut || 0),
             Damage::Noise => fill(place, 64, &mut || u8::try_from(random.below(256)).expect("a byte")),

@@ -16,7 +16,8 @@ const QUICK: usize = 24;
 /// File systems: how one is made on `disk`.
 const TMPFS: &str = "mount -t tmpfs -o size=2m,mode=700 none disk";
 const EXT4: &str = "truncate -s 8M image && mkfs.ext4 -q -F -m 0 -b 4096 image && mount -o loop image disk";
-const EXT4_SMALL_BLOCKS: &str = "truncate -s 8M image && mkfs.ext4 -q -F -m 0 -b 1024 image && mount -o loop image disk";
+const EXT4_SMALL_BLOCKS: &str =
+    "truncate -s 8M image && mkfs.ext4 -q -F -m 0 -b 1024 image && mount -o loop image disk";
 
 /// The words that every script begins with. `"$IDEM"` is idem; `arrive TOOL NAME` leaves `NAME.out`, `.err`, `.code`.
 const WORDS: &str = r#"
@@ -107,7 +108,8 @@ struct Full {
 fn try_full(point: &Full) {
     let env = TestEnv::new();
     let before = if point.store { "arrive before before" } else { "" };
-    let script = format!("{before}\nleave {}\narrive t first\nrm disk/fill\narrive t second\narrive t third", point.left);
+    let script =
+        format!("{before}\nleave {}\narrive t first\nrm disk/fill\narrive t second\narrive t third", point.left);
     if !on(&env, point.make, &script) {
         return;
     }

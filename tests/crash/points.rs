@@ -61,6 +61,10 @@ pub(crate) fn try_some<P: Sync>(
                 while let Some(point) = chosen.get(next.fetch_add(1, Ordering::SeqCst)) {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| try_one(point))) {
                         let text = text_of(panic.as_ref());
+                        if full() {
+                            // At once: a full run takes its time.
+                            let _ = writeln!(io::stderr(), "{}: {text}", kind_of(&text));
+                        }
                         wrong.lock().expect("no holder panics").entry(kind_of(&text)).or_default().push(text);
                     }
                 }

@@ -387,8 +387,7 @@ fn the_sweep_finds_the_double_run_of_a_program_that_logs_after_acting() {
     let env = TestEnv::new();
     careless(&env, &watch());
     let calls = syscalls(&env.text_of("trace"));
-    let points: Vec<Point> =
-        calls.into_iter().map(|call| Point { story: "careless", play: careless, call }).collect();
+    let points: Vec<Point> = calls.into_iter().map(|call| Point { story: "careless", play: careless, call }).collect();
     let figures = try_points("sweep of a careless program", &points, points.len(), |point| {
         (point.play)(&TestEnv::new(), &point.call.kill());
     });

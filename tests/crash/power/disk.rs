@@ -164,7 +164,9 @@ impl Disk {
         let mut random = Random::new(seed, "image", count);
         let mut subsets: Vec<Vec<bool>> = vec![vec![false; count], vec![true; count]];
         if count <= ALL_SUBSETS {
-            subsets.extend((1..(1_usize << count).saturating_sub(1)).map(|bits| (0..count).map(|n| bits >> n & 1 == 1).collect()));
+            subsets.extend(
+                (1..(1_usize << count).saturating_sub(1)).map(|bits| (0..count).map(|n| bits >> n & 1 == 1).collect()),
+            );
         } else {
             for _ in 0..DRAWN {
                 // Many or few of them: evenly drawn ones would nearly all be a half.

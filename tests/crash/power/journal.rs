@@ -12,18 +12,40 @@ const CALLS: &str = "trace=openat,creat,write,pwrite64,writev,pwritev,fsync,fdat
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
     /// A file was opened that is made where it isn't there.
-    Open { path: PathBuf },
+    Open {
+        path: PathBuf,
+    },
     /// Bytes were written; `at` none: at the end.
-    Write { path: PathBuf, at: Option<usize>, bytes: Vec<u8> },
+    Write {
+        path: PathBuf,
+        at: Option<usize>,
+        bytes: Vec<u8>,
+    },
     /// The file was made this long.
-    Truncate { path: PathBuf, length: usize },
+    Truncate {
+        path: PathBuf,
+        length: usize,
+    },
     /// A hole was made.
-    Punch { path: PathBuf, from: usize, length: usize },
-    Rename { from: PathBuf, to: PathBuf },
-    Unlink { path: PathBuf },
-    MakeFolder { path: PathBuf },
+    Punch {
+        path: PathBuf,
+        from: usize,
+        length: usize,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Unlink {
+        path: PathBuf,
+    },
+    MakeFolder {
+        path: PathBuf,
+    },
     /// All that was done to the file so far is on the disk; of a folder: the names in it.
-    Sync { path: PathBuf },
+    Sync {
+        path: PathBuf,
+    },
     /// The command was started.
     Spawn,
     Other,
