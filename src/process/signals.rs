@@ -7,7 +7,7 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -39,6 +39,8 @@ static COMMAND: AtomicI32 = AtomicI32::new(0);
 static PENDING: AtomicI32 = AtomicI32::new(0);
 /// Where a child's end and a kept signal are told; -1: nowhere.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
+/// Whether something could not be told there.
+static UNTOLD: AtomicBool = AtomicBool::new(false);
 
 /// Handlers that are in place. While they are, a signal doesn't end idem.
 #[derive(Debug)]
@@ -79,10 +81,10 @@ impl Signals {
         &self.wake
     }
 
-    /// Tells whether the caller has blocked the signal of a child's end, so that one must look for it now and then. The
-    /// mask stays as it is: the command inherits it.
+    /// Tells whether one must look for a child's end now and then: the caller has blocked its signal, or a handler could
+    /// not tell of one. The mask stays as it is: the command inherits it.
     pub fn deaf(&self) -> bool {
-        self.deaf
+        self.deaf || UNTOLD.load(Ordering::SeqCst)
     }
 
     /// Takes the first signal that came while there was no command and that would have ended idem.
@@ -228,5 +230,8 @@ fn tell() {
 fn wake_up(wake: i32) {
     // SAFETY: WAKE is set to -1 before the descriptor is closed, and one thread installs, handles and drops.
     let wake = unsafe { BorrowedFd::borrow_raw(wake) };
-    let _ = write(wake, &[1]);
+    if write(wake, &[1]).is_err() {
+        // The handler has ended the sleep that this was meant to end, and the next one looks for itself.
+        UNTOLD.store(true, Ordering::SeqCst);
+    }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::from_sqlite;
@@ -104,6 +105,8 @@ fn write_new(path: &Path) -> Result<(), StoreError> {
         conn.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
         conn.pragma_update(None, "journal_mode", "WAL")?;
         apply_steps(&mut conn)?;
+        // Closing would do it too, and keep to itself that it failed: half a store would be moved into place.
+        conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE)?;
         conn.close().map_err(|(_, error)| error)
     };
     fill().map_err(|error| from_sqlite(path, &error))?;
