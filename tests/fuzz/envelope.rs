@@ -241,6 +241,12 @@ fn for_people(attempts: &[Claim], events: &[Event], printed: &Output, members: &
     let forged = told.lines().find(|line| !line.is_empty() && !own.iter().any(|own| line.starts_with(own)));
     assert_eq!(forged, None, "{told}");
     assert!(told.lines().filter(|line| *line == "what to do now").count() <= 1, "{told}");
+    // What can be shown as it is, is: nobody has to guess.
+    let shown = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    let printed = [&printed.stdout, &printed.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    for text in printed.iter().map(AsRef::as_ref).chain([&*claim.who, &claim.conv, &claim.tool, &claim.owner.actor]) {
+        assert!(!shown(text) || told.contains(text), "{text} in {told}");
+    }
 
     let lines = history(events, attempts);
     lines.iter().chain(&tree(members)).for_each(|line| {

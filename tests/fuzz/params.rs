@@ -181,11 +181,30 @@ fn refused(bytes: &[u8], error: &ParamsError) {
         }
         ErrorClass::Surrogate => assert_eq!(there, Some(b'\\')),
         ErrorClass::Duplicate => assert_eq!(there, Some(b'"')),
-        ErrorClass::Depth => assert!(matches!(there, Some(b'[' | b'{'))),
+        ErrorClass::Depth => {
+            assert!(matches!(there, Some(b'[' | b'{')));
+            assert_eq!(open_at(&bytes[..offset]), 100);
+        }
         ErrorClass::Exponent => assert!(matches!(there, Some(b'-' | b'1'..=b'9' | b'0'))),
     }
     let message = error.to_string();
     assert!(message.len() < 400 && !message.contains(char::is_control), "{message}");
+}
+
+/// How many arrays and objects are open where a text that is fine so far ends.
+fn open_at(text: &[u8]) -> usize {
+    let (mut open, mut within, mut escaped) = (0, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => within = !within,
+            b'[' | b'{' if !within => open += 1,
+            b']' | b'}' if !within => open -= 1,
+            _ => {}
+        }
+    }
+    open
 }
 
 /// Params that have a key: its text is the one text of their value.
