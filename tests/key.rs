@@ -421,6 +421,16 @@ mod hostile {
     }
 
     #[test]
+    fn depth_is_what_is_open_and_not_what_was() {
+        for before in 0..120 {
+            let (start, most) = ("[],".repeat(before), "[".repeat(99));
+            assert!(Json::parse(format!("[{start}{most}{}]", "]".repeat(99)).as_bytes()).is_ok(), "{before}");
+            let deeper = format!("[{start}{most}[{}]", "]".repeat(100));
+            assert_eq!(refusal(deeper.as_bytes()), (ErrorClass::Depth, 1 + start.len() + 99));
+        }
+    }
+
+    #[test]
     fn a_million_digits_are_one_number() {
         let (ones, zeros) = ("1".repeat(MB), "0".repeat(MB));
         for (params, text) in [

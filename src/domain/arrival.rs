@@ -315,6 +315,14 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_elsewhere_lives_as_long_as_it_shows_itself_and_is_never_proven_dead() {
+        use Liveness::{Alive, Dead, Unprovable};
+        for (proven, seen, not_seen) in [(Alive, Alive, Alive), (Dead, Dead, Dead), (Unprovable, Alive, Unprovable)] {
+            assert_eq!((proven.or_seen(true), proven.or_seen(false)), (seen, not_seen));
+        }
+    }
+
+    #[test]
     fn another_command_is_answered_before_busy_and_held() {
         for state in [State::Completed, State::Held, State::Running] {
             for owner in [Liveness::Alive, Liveness::Dead, Liveness::Unprovable] {
@@ -342,7 +350,9 @@ mod tests {
         let probe = ProbeFacts { stored: true, running: true, answered: Answered::No };
         let asking = Holder { encloses_arrival: true, probe, ..holder(State::Held, Liveness::Dead) };
         assert_eq!(judge(&asking, &TERMS), Verdict::InsideItself, "a probe that calls what it is asked about");
-        let ended = Holder { encloses_arrival: true, ..holder(State::Completed, Liveness::Dead) };
+        let held = Holder { encloses_arrival: true, ..holder(State::Held, Liveness::Dead) };
+        assert_eq!(judge(&held, &TERMS), Verdict::Held, "nobody is at work there");
+        let ended = Holder { encloses_arrival: true, probe, ..holder(State::Completed, Liveness::Dead) };
         assert_eq!(judge(&ended, &TERMS), Verdict::Replay, "a daemon of an ended call waits on nothing");
     }
 

@@ -405,4 +405,64 @@ mod tests {
         assert_eq!(line.args(), args);
         assert_ne!(line, CommandLine::new(&args[..3]));
     }
+
+    fn claim(state: State, reason: Option<Reason>) -> Claim {
+        Claim {
+            id: 1,
+            key: Key::of(""),
+            state,
+            reason,
+            outcome: Outcome::Unknown,
+            who: String::new(),
+            conv: String::new(),
+            tool: String::new(),
+            params: String::new(),
+            effect: Effect::Local,
+            attempt: 1,
+            command: CommandLine::new::<OsString>(&[]),
+            parent: None,
+            exit_code: None,
+            signal: None,
+            missing: 0,
+            created_at: Timestamp(7),
+            uptime: Uptime { boot: "b".to_owned(), millis: 8 },
+            finished_at: None,
+            lock: LockPlace { offset: 0x1f, inode: 2 },
+            owner: Owner::default(),
+            means: Means::default(),
+            mark: None,
+            seen_lately: false,
+        }
+    }
+
+    #[test]
+    fn who_may_have_an_owner_or_an_end_of_its_own() {
+        for state in State::ALL {
+            assert_eq!(state.holds_key(), matches!(state.as_str(), "running" | "completed" | "held"));
+            for reason in Reason::ALL.iter().copied().map(Some).chain([None]) {
+                let claim = claim(*state, reason);
+                let told = (claim.may_have_owner(), claim.is_held_without_end(), claim.is_held_for_steps());
+                let expected = match (state, reason) {
+                    (State::Running, _) => (true, false, false),
+                    (State::Held, Some(Reason::OwnerLost)) => (true, true, false),
+                    (State::Held, Some(Reason::Interrupted)) => (false, true, false),
+                    (State::Held, Some(Reason::Steps)) => (false, false, true),
+                    _ => (false, false, false),
+                };
+                assert_eq!(told, expected, "{state} {reason:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_gives_its_exit_status_its_moment_and_its_token() {
+        let row = claim(State::Completed, Some(Reason::Exit));
+        assert_eq!(row.exit_status(), None);
+        assert_eq!(Claim { exit_code: Some(3), ..row.clone() }.exit_status(), Some(3));
+        assert_eq!(Claim { signal: Some(15), ..row.clone() }.exit_status(), Some(143));
+        assert_eq!(Claim { exit_code: Some(124), signal: Some(9), ..row.clone() }.exit_status(), Some(124));
+        assert_eq!(row.claimed(), Moment { at: Timestamp(7), uptime: Uptime { boot: "b".to_owned(), millis: 8 } });
+        assert_eq!(row.lock.token(), "000000000000001f");
+        assert_eq!((State::Held.to_string().as_str(), Mark::ALL.len()), ("held", 3));
+    }
 }

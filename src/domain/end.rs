@@ -305,4 +305,9 @@ mod tests {
             Ended::landed(Reason::Marks)
         );
     }
+
+    #[test]
+    fn signals_have_their_names() {
+        assert_eq!([15, 9, 34].map(signal_name), ["SIGTERM", "SIGKILL", "SIG34"]);
+    }
 }

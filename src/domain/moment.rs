@@ -87,6 +87,7 @@ mod tests {
             (moment(0, "a", 2 * HOUR - 1), true),
             (moment(0, "a", 2 * HOUR), false),
             // Another boot: at least its uptime has passed, and the wall clock must not be before the start.
+            (moment(10 * HOUR, "b", 5), true),
             (moment(10 * HOUR + 1, "b", 5), true),
             (moment(10 * HOUR + 1, "b", HOUR), false),
             (moment(11 * HOUR, "b", 5), false),

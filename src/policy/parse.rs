@@ -25,6 +25,8 @@ pub(super) fn policy(bytes: &[u8]) -> Result<Policy, Vec<Problem>> {
             let line = reader.line(error.span().map_or(0, |span| span.start));
             reader.problems.push(Problem::new(line, error.message().lines().collect::<Vec<_>>().join(", ")));
         }
+        // The parser tells of an open quote only after what it made of the lines below.
+        reader.problems.sort_by_key(|problem| problem.line);
         return Err(reader.problems);
     }
     let policy = reader.root(root.get_ref());
@@ -300,6 +302,7 @@ mod tests {
     fn all_problems_come_at_once_in_the_order_of_lines() {
         let problems = lines("[tools.b]\nx = 1\nmarks = 3\n[defaults]\ny = 2\n");
         assert_eq!(problems.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 5]);
+        assert_eq!(lines("\"\no").iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 1, 2]);
         assert_eq!(policy(b"\n\xff").err().map(|problems| problems[0].line), Some(2));
     }
 }

@@ -153,25 +153,47 @@ mod tests {
     #[test]
     fn network_file_systems_are_known_by_number() {
         for (magic, name) in [
-            (0x6969, Some("nfs")),
-            (0xff53_4d42, Some("cifs")),
-            (-11_317_950, Some("cifs")), // the same 32 bits, sign-extended
-            (0x0102_1997, Some("9p")),
-            (0xef53, None),      // ext4
-            (0x0102_1994, None), // tmpfs
-            (0x9123_683e, None), // btrfs
-            (0x5846_5342, None), // xfs
-            (0x794c_7630, None), // overlayfs
-            (0x2fc1_2fc1, None), // zfs
+            (0x6969, "nfs"),
+            (0x517b, "smb"),
+            (0xfe53_4d42, "smb2"),
+            (0xff53_4d42, "cifs"),
+            (-11_317_950, "cifs"), // the same 32 bits, sign-extended
+            (0x0102_1997, "9p"),
+            (0x6573_5546, "fuse"),
+            (0x00c3_6400, "ceph"),
+            (0x5346_414f, "afs"),
+            (0x6b41_4653, "afs"),
+            (0x7375_7245, "coda"),
+            (0x564c, "ncp"),
+            (0x0bd0_0bd0, "lustre"),
+            (0x4750_4653, "gpfs"),
+            (0x7461_636f, "ocfs2"),
+            (0x0116_1970, "gfs2"),
+            (0x1983_0326, "fhgfs"),
+            (0x786f_4256, "vboxsf"),
+            (0xbacb_acbc, "vmhgfs"),
         ] {
-            assert_eq!(network_name(magic), name, "{magic:#x}");
+            assert_eq!(network_name(magic), Some(name), "{magic:#x}");
+        }
+        for (magic, name) in [
+            (0xef53, "ext2/ext3/ext4"),
+            (0x0102_1994, "tmpfs"),
+            (0x9123_683e, "btrfs"),
+            (0x5846_5342, "xfs"),
+            (0x794c_7630, "overlayfs"),
+            (0x2fc1_2fc1, "zfs"),
+            (0xf2f5_2010, "f2fs"),
+            (7, "file system 0x7"),
+        ] {
+            assert_eq!((network_name(magic), local_name(magic).as_str()), (None, name), "{magic:#x}");
         }
     }
 
     #[test]
     fn small_blocks_on_a_full_disk_are_refused() {
         assert!(too_full_to_map(1024, 0));
-        assert!(!too_full_to_map(1024, 1 << 20));
+        assert!(too_full_to_map(2048, 256 * 1024 - 1));
+        assert!(!too_full_to_map(1024, 256 * 1024));
         assert!(!too_full_to_map(4096, 0));
     }
 
@@ -191,5 +213,41 @@ mod tests {
         assert!(matches!(check_file(&path), Err(StoreError::OtherNames(_))));
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).expect("chmod");
         assert!(matches!(check_folder(folder.path()), Err(StoreError::WritableByOthers(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_taken_for_missing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "x").expect("write");
+        for missing in [folder.path().join("none"), file.join("below"), file] {
+            assert!(matches!(check_folder(&missing), Err(StoreError::FolderMissing(_))), "{missing:?}");
+        }
+        // A missing store is made anew, and every claim of one that is only out of sight would run again.
+        let out_of_sight = folder.path().join("x".repeat(300));
+        assert!(matches!(check_folder(&out_of_sight), Err(StoreError::Other(..))));
+        assert!(matches!(check_file(&out_of_sight), Err(StoreError::Other(..))));
+        assert!(matches!(check_file(folder.path()), Err(StoreError::NotAFile(_))));
+        std::fs::write(folder.path().join("empty"), "").expect("write");
+        assert!(matches!(check_file(&folder.path().join("empty")), Err(StoreError::Empty(_))));
+    }
+
+    #[test]
+    fn a_folder_is_made_for_its_owner_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let below = folder.path().join("a/b");
+        create_folder(&below).expect("creating works");
+        for made in [&below, &folder.path().join("a")] {
+            assert_eq!(std::fs::metadata(made).expect("there").mode() & 0o777, 0o700, "{made:?}");
+        }
+        assert!(is_own(&below) && !is_own(&folder.path().join("none")));
+        let others = if geteuid().is_root() {
+            nix::unistd::chown(&below, Some(65_534.into()), None).expect("root gives it away");
+            below
+        } else {
+            "/".into()
+        };
+        assert!(!is_own(&others));
+        assert!(matches!(check_folder(&others), Err(StoreError::ForeignOwner(_))));
     }
 }

@@ -130,7 +130,7 @@ impl Envelope {
             who: Some(claim.who.clone()),
             conv: Some(claim.conv.clone()),
             tool: Some(claim.tool.clone()),
-            params: RawValue::from_string(claim.params.clone()).ok(),
+            params: raw(claim.params.clone()),
             effect: Some(claim.effect.as_str()),
             attempt: Some(claim.attempt),
             command: Some(claim.command.args().iter().map(|arg| arg.to_string_lossy().into_owned()).collect()),
@@ -229,7 +229,7 @@ impl From<&Event> for EventFields {
             at: event.at.to_string(),
             kind: event.kind.as_str(),
             actor: event.actor.clone(),
-            detail: event.detail.clone().and_then(|detail| RawValue::from_string(detail).ok()),
+            detail: event.detail.clone().and_then(raw),
         }
     }
 }
@@ -239,6 +239,15 @@ impl Story {
     pub fn line(&self) -> String {
         line(self)
     }
+}
+
+/// Takes JSON as it is, but for what would break the line; text that isn't JSON is left out.
+pub(super) fn raw(mut json: String) -> Option<Box<RawValue>> {
+    // idem writes none, but a store may come from elsewhere. In JSON they stand between values only.
+    if json.contains(['\n', '\r']) {
+        json = json.replace(['\n', '\r'], " ");
+    }
+    RawValue::from_string(json).ok()
 }
 
 pub(super) fn line(value: &impl Serialize) -> String {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::envelope::{Envelope, Output};
+use super::envelope::{Envelope, Output, raw};
 use super::escape::escape;
 use super::words;
 use crate::domain::claim::Claim;
@@ -47,9 +47,7 @@ pub enum MemberFields {
 impl From<Node> for MemberFields {
     fn from(node: Node) -> Self {
         match node {
-            Node::Member { name, data } => {
-                MemberFields::Member { name, data: data.and_then(|data| RawValue::from_string(data).ok()) }
-            }
+            Node::Member { name, data } => MemberFields::Member { name, data: data.and_then(raw) },
             Node::Step { claim, output, members } => {
                 let message = format!("step {} is {}", claim.id, claim.state);
                 let mut envelope = Envelope::of_claim(&claim, message, output);

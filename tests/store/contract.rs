@@ -10,7 +10,7 @@ use idem::domain::claim::{
 };
 use idem::domain::codes::ExitCodes;
 use idem::domain::end::{End, EndTerms, Ended};
-use idem::domain::event::{EventKind, NewEvent};
+use idem::domain::event::{Event, EventKind, NewEvent};
 use idem::domain::group::Enclosing;
 use idem::domain::key::Key;
 use idem::domain::store::{
@@ -68,7 +68,8 @@ macro_rules! tests {
                 prune::a_group_and_its_steps_go_together,
                 prune::arrivals_are_counted_by_tool_and_day,
                 prune::a_new_store_is_well,
-                unknown::a_claim_that_was_to_make_place_and_has_changed_is_told
+                unknown::a_claim_that_was_to_make_place_and_has_changed_is_told,
+                unknown::a_claim_whose_answer_was_lost_is_found_by_its_lock
             }
         }
     };
@@ -310,6 +311,13 @@ pub(crate) fn an_end_is_recorded_whole<S: Stores>() {
     assert_eq!((claim.exit_code, claim.signal, claim.exit_status()), (None, Some(15), Some(143)));
     assert!(claim.missing == 7 && claim.finished_at.is_some_and(|at| at >= claim.created_at));
     assert_eq!(output(&mut other, id), vec![(Stream::Stdout, b"done".to_vec())]);
+    let events = other.events(&Key::of("t")).expect("reading works");
+    let Some(Event { kind: EventKind::BecameReleased, actor, detail: Some(detail), .. }) = events.last() else {
+        panic!("{events:?}")
+    };
+    let told: serde_json::Value = serde_json::from_str(detail).expect("JSON");
+    let wanted = serde_json::json!({"outcome": "not-landed", "reason": "exit", "exit_code": null, "signal": "SIGTERM"});
+    assert_eq!((told, actor), (wanted, &finish.actor));
 }
 
 pub(crate) fn attempts_count_spawns<S: Stores>() {

@@ -190,4 +190,79 @@ mod tests {
         assert!(from > until - 4096, "from {from} of {until}");
         assert_eq!(lines.split(|&byte| byte == b'\n').filter_map(parse).count(), 1);
     }
+
+    /// A log, and a database with the tables that it is taken into; claim 7 is there.
+    fn log_and_tables() -> (tempfile::TempDir, ArrivalsLog, Connection) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = ArrivalsLog::new(folder.path().join("log"));
+        let conn = Connection::open_in_memory().expect("a database");
+        let tables = "CREATE TABLE claim (id INTEGER); INSERT INTO claim VALUES (7);
+                      CREATE TABLE event (claim, seq, at, kind, actor, detail);
+                      CREATE TABLE arrivals_log (taken INTEGER); INSERT INTO arrivals_log VALUES (0)";
+        conn.execute_batch(tables).expect("tables");
+        (folder, log, conn)
+    }
+
+    /// Takes the log in, and says how many events there are and whether anything was there to take. No hole is punched: not
+    /// every file system has them.
+    fn take_in(log: &ArrivalsLog, conn: &mut Connection) -> (i64, bool) {
+        let tx = conn.transaction().expect("a transaction");
+        let taken = log.take_in(&tx).expect("taking in works").is_some();
+        tx.commit().expect("a commit");
+        (conn.query_row("SELECT count(*) FROM event", [], |row| row.get(0)).expect("a count"), taken)
+    }
+
+    #[test]
+    fn each_line_is_taken_in_once_though_it_stays_in_the_file() {
+        let (_folder, log, mut conn) = log_and_tables();
+        let append = |claim| log.append(claim, EventKind::Replay, Timestamp(1), "a@b[1]", true).expect("appended");
+        assert!(!log.has_news(&conn).expect("asking works"), "no file");
+        append(7);
+        append(8); // Of a claim that isn't there.
+        append(7);
+        assert!(log.has_news(&conn).expect("asking works"));
+        assert_eq!(take_in(&log, &mut conn), (2, true));
+        assert!(!log.has_news(&conn).expect("asking works"));
+        assert_eq!(take_in(&log, &mut conn), (2, false), "two that saw the same news");
+        append(7);
+        assert_eq!(take_in(&log, &mut conn), (3, true));
+        std::fs::remove_file(&log.path).expect("removed");
+        append(7);
+        assert!(log.has_news(&conn).expect("asking works"));
+        assert_eq!(take_in(&log, &mut conn), (4, true), "another file is all new");
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_waits_and_what_is_no_line_is_passed_over() {
+        let (_folder, log, mut conn) = log_and_tables();
+        let write = |text: &[u8]| {
+            let mut file = OpenOptions::new().append(true).create(true).open(&log.path).expect("a file");
+            file.write_all(text).expect("written");
+        };
+        write(b"\n7 rep");
+        assert_eq!(take_in(&log, &mut conn), (0, true), "the line break before it");
+        assert_eq!(take_in(&log, &mut conn), (0, false));
+        write(b"lay 1 a@b[1]\n\n7 busy 2 c");
+        assert_eq!(take_in(&log, &mut conn), (1, true));
+        write(b"@d[2]\n");
+        assert_eq!(take_in(&log, &mut conn), (2, true));
+        write(&vec![b'x'; 2 * BATCH]);
+        log.append(7, EventKind::Replay, Timestamp(1), "a\n@b[1]", false).expect("appended");
+        while take_in(&log, &mut conn).1 {}
+        let actors = "SELECT group_concat(actor, '|') FROM event ORDER BY seq";
+        let actors: String = conn.query_row(actors, [], |row| row.get(0)).expect("actors");
+        assert_eq!(actors, "a@b[1]|c@d[2]|a @b[1]");
+    }
+
+    #[test]
+    fn a_hole_takes_nothing_that_follows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = ArrivalsLog::new(folder.path().join("log"));
+        std::fs::write(&log.path, vec![b'x'; 5 * 4096]).expect("written");
+        log.punch(&Punch { from: 4096, until: 2 * 4096 });
+        let left = std::fs::read(&log.path).expect("read");
+        // Where there are no holes, all of it is left.
+        assert!(left.len() == 5 * 4096 && left[2 * 4096..].iter().all(|&byte| byte == b'x'));
+        assert!(left[..4096].iter().all(|&byte| byte == b'x'));
+    }
 }

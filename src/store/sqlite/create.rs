@@ -153,3 +153,74 @@ fn rename_error(error: StoreError, path: &Path) -> StoreError {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::SqliteStore;
+
+    fn place() -> (tempfile::TempDir, SqlitePlace) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = SqlitePlace::at(folder.path().join("idem.db"), false);
+        (folder, place)
+    }
+
+    #[test]
+    fn a_log_with_claims_in_it_is_no_place_for_a_new_store() {
+        let (_folder, place) = place();
+        let log = beside(&place.path, "-wal");
+        std::fs::write(&log, "claims").expect("a log");
+        assert!(matches!(SqliteStore::open(&place), Err(StoreError::LogWithoutStore(_))));
+        assert!(!place.path.exists() && log.exists());
+        std::fs::write(&log, "").expect("an empty log");
+        assert!(SqliteStore::open(&place).is_ok(), "nothing is lost with that one");
+    }
+
+    #[test]
+    fn what_a_killed_first_run_left_is_removed() {
+        let (_folder, place) = place();
+        let left = ["-new", "-new-wal", "-new-shm", "-shm"].map(|ending| beside(&place.path, ending));
+        left.iter().for_each(|path| std::fs::write(path, "half").expect("a leftover"));
+        assert!(SqliteStore::open(&place).is_ok());
+        assert!(!left[..3].iter().any(|path| path.exists()), "{left:?}");
+        assert!(remove_leftover(&left[0]).is_ok(), "it is gone already");
+        std::fs::create_dir(&left[0]).expect("a folder in its place");
+        assert!(remove_leftover(&left[0]).is_err());
+    }
+
+    #[test]
+    fn a_store_of_the_first_schema_is_brought_up_to_date_with_its_rows() {
+        let (_folder, place) = place();
+        let conn = Connection::open(&place.path).expect("a database");
+        conn.execute_batch(STEPS[0]).expect("the first schema");
+        let row = "INSERT INTO claim (key, effect, attempt, who, conv, tool, params, command, created_at, lock_offset, lock_inode,
+                                      owner, process, state, outcome)
+                   VALUES (?1, 'local', 1, 'w', 'c', 't', '{}', x'7800', 1, 7, 7, 'a@h[1]', '', 'running', 'unknown')";
+        conn.execute(row, ["0".repeat(64)]).expect("a row");
+        conn.pragma_update(None, "user_version", 1).expect("its version");
+        conn.pragma_update(None, "application_id", APPLICATION_ID).expect("its kind");
+        drop(conn);
+        for _ in 0..2 {
+            let store = SqliteStore::open(&place).expect("the store opens");
+            let version: i64 = store.conn.pragma_query_value(None, "user_version", |row| row.get(0)).expect("a number");
+            assert_eq!(version, VERSION);
+            let kept = "SELECT count(*) FROM claim WHERE who = 'w' AND mark IS NULL AND marks = 0";
+            assert_eq!(store.conn.query_row(kept, [], |row| row.get(0)), Ok(1));
+        }
+    }
+
+    #[test]
+    fn errors_name_the_store_and_not_what_it_is_made_as() {
+        let (new, path) = (Path::new("/s-new"), Path::new("/s"));
+        for error in [
+            StoreError::Full(new.to_owned()),
+            StoreError::ReadOnly(new.to_owned()),
+            StoreError::Other(new.to_owned(), "why".to_owned()),
+        ] {
+            let kind = error.kind();
+            let renamed = rename_error(error, path);
+            assert_eq!(renamed.kind(), kind);
+            assert!(renamed.to_string().contains("/s") && !renamed.to_string().contains("-new"), "{renamed}");
+        }
+    }
+}
