@@ -155,7 +155,6 @@ pub(crate) fn the_first_start_is_that_of_all_attempts<S: Stores>() {
     assert_eq!(start, Some(get(&mut store, first).claimed()));
 }
 
-<<<<<<< HEAD
 pub(crate) fn an_end_that_was_recorded_is_known_to_be<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
@@ -183,7 +182,8 @@ pub(crate) fn an_end_that_was_recorded_is_known_to_be<S: Stores>() {
     assert!(!has(&mut store, late, &failed()));
     assert_eq!(store.finish(late, &failed(), &[]).expect("finishing works"), Finished::Late(State::Cleared));
     assert!(has(&mut store, late, &failed()) && !has(&mut store, id, &failed()));
-=======
+}
+
 pub(crate) fn a_claim_whose_answer_was_lost_is_found_by_its_lock<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
@@ -199,5 +199,4 @@ pub(crate) fn a_claim_whose_answer_was_lost_is_found_by_its_lock<S: Stores>() {
     assert_eq!([5, 6].map(|offset| found(place(offset))), [Some(made[0]), Some(made[1])]);
     assert_eq!(found(place(7)), None, "another key's");
     assert_eq!(found(LockPlace { inode: 78, ..place(5) }), None, "another host's");
->>>>>>> wt-fuzz
 }
