@@ -68,6 +68,8 @@ macro_rules! tests {
                 prune::a_group_and_its_steps_go_together,
                 prune::arrivals_are_counted_by_tool_and_day,
                 prune::a_new_store_is_well,
+                prune::what_lasts_for_ever_is_no_trouble,
+                contract::much_output_waits_for_the_end,
                 unknown::a_claim_that_was_to_make_place_and_has_changed_is_told,
                 unknown::a_claim_whose_answer_was_lost_is_found_by_its_lock
             }
@@ -419,6 +421,31 @@ pub(crate) fn a_late_truth_counts_unless_a_person_decided<S: Stores>() {
         assert_eq!(claim.exit_code, (to != State::Completed).then_some(3), "told where nothing was stated");
         assert_eq!(kinds(&mut store, &format!("{to}-late")).last(), Some(&EventKind::LateOutcome));
     }
+}
+
+pub(crate) fn much_output_waits_for_the_end<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let (id, _) = inserted(&mut store, &call("t"));
+    // As after a long time without the store: chunks of all sizes, the first bytes recorded before.
+    let sizes = [3, 900_000, 1, 300_000, 2_500_000, 700_000, 0, 5, 1_048_576, 1];
+    let chunk = |n: usize, size: usize| Chunk {
+        stream: if n.is_multiple_of(2) { Stream::Stdout } else { Stream::Stderr },
+        data: (0..size).map(|byte| u8::try_from((byte * 7 + n) % 251).expect("a byte")).collect(),
+    };
+    let rest: Vec<Chunk> = sizes.iter().enumerate().map(|(n, size)| chunk(n, *size)).collect();
+    let wanted: Vec<(Stream, Vec<u8>)> =
+        rest.iter().filter(|chunk| !chunk.data.is_empty()).map(|chunk| (chunk.stream, chunk.data.clone())).collect();
+    assert_eq!(finish_with(&mut store, id, &landed(), 0, &rest), Finished::Recorded(Ended::landed(Reason::Exit)));
+    let seen = output(&mut stores.open(), id);
+    let mut merged: Vec<(Stream, Vec<u8>)> = Vec::new();
+    for (stream, data) in wanted {
+        match merged.last_mut().filter(|(last, _)| *last == stream) {
+            Some((_, all)) => all.extend(data),
+            None => merged.push((stream, data)),
+        }
+    }
+    assert!(seen == merged);
 }
 
 pub(crate) fn a_stated_result_stands_in_place_of_the_recorded<S: Stores>() {

@@ -1,8 +1,11 @@
 //! The contract's part about pruning and counting.
 
-use idem::domain::claim::{Chunk, ClaimId, NewClaim, State, Stream};
+use std::time::Duration;
+
+use idem::domain::claim::{Chunk, ClaimId, Means, NewClaim, State, Stream};
 use idem::domain::event::EventKind;
 use idem::domain::health::{Integrity, Level};
+use idem::domain::key::Key;
 use idem::domain::prune::{Pruned, Pruning};
 use idem::domain::store::{Filter, Store, StoreError, Which};
 use idem::domain::timestamp::Timestamp;
@@ -55,6 +58,17 @@ pub(crate) fn what_has_ended_is_pruned_and_the_rest_stays<S: Stores>() {
     store.give_back(&mut |_| {}).expect("giving back works");
     assert_eq!(ids(&mut store), [held, running, newest]);
     assert_eq!(inserted(&mut store, &call("done")), (newest + 1, 1), "a new number, and attempts from the beginning");
+}
+
+pub(crate) fn what_lasts_for_ever_is_no_trouble<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let means = Means { resend_within: Some(Duration::MAX), ttl: Some(Duration::MAX), ..Means::default() };
+    let id = ended(&mut store, &NewClaim { means, seen_every: Duration::MAX, ..call("t") }, &landed());
+    ended(&mut store, &call("newest"), &landed());
+    assert_eq!(prune(&mut store, &all()), Pruned::default(), "within its window the target knows the key");
+    assert_eq!(store.list(&Filter::default()).expect("listing works").len(), 2);
+    assert!(store.holder(&Key::of("t")).expect("reading works").is_some_and(|claim| claim.id == id));
 }
 
 pub(crate) fn numbers_of_attempts_go_on_after_older_ones_are_pruned<S: Stores>() {

@@ -18,6 +18,9 @@ use crate::domain::moment::{Moment, is_within};
 use crate::domain::store::{Claimed, Transition};
 use crate::domain::timestamp::Timestamp;
 
+/// The longest interval in which an owner shows itself: a year.
+const LONGEST: i64 = 365 * 86_400_000;
+
 /// Inserts the row and its event in one statement, unless the key is held, or an attempt began since the arrival looked
 /// (`$3`: the newest one that it knows).
 ///
@@ -130,7 +133,8 @@ fn insert_claim(conn: &mut Connection, new: &NewClaim, parent: Option<ClaimId>) 
     let (delay, timeout) = (probe.map(|probe| millis(probe.delay)), probe.map(|probe| millis(probe.timeout)));
     let max = probe.map(|probe| probe.max_output.cast_signed());
     let (resend_within, ttl) = (new.means.resend_within.map(millis), new.means.ttl.map(millis));
-    let seen_every = millis(new.seen_every);
+    // Three of them are to fit into the server's numbers.
+    let seen_every = millis(new.seen_every).min(LONGEST);
     let params: [(&(dyn ToSql + Sync), Type); 23] = [
         (&key, Type::TEXT),
         (&parent, Type::INT8),

@@ -53,6 +53,9 @@ const RETRIES: u32 = 12;
 /// How long an answer and a connection may take in any case: a network is no lock that is free or not.
 const LEAST: Duration = Duration::from_millis(500);
 
+/// The same for a statement that carries much.
+const MUCH: Duration = Duration::from_secs(5);
+
 /// For how long the server's time is counted on here before it is asked for again.
 const CLOCK: Duration = Duration::from_secs(1);
 
@@ -208,6 +211,26 @@ impl PostgresStore {
         })
     }
 
+    /// Sends what is too much to go along with an end. Returns what is left for that.
+    fn send_ahead<'a>(&mut self, id: ClaimId, finish: &Finish, rest: &'a [Chunk]) -> Result<&'a [Chunk], StoreError> {
+        let (ahead, left) = rest.split_at(writing::ahead(rest));
+        let bytes: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
+        let mut at = finish.recorded - i64::try_from(bytes).unwrap_or(0);
+        let (mut ahead, patience) = (ahead, self.patience);
+        // Each of these is much for one answer, and small in all.
+        self.set_patience(patience.map(|patience| patience.max(MUCH)));
+        let mut sent = Ok((0, 0));
+        while let Ok((_, bytes)) = sent
+            && !ahead.is_empty()
+        {
+            at += bytes;
+            sent = self.ask(|conn| writing::send_ahead(conn, id, ahead, at));
+            ahead = &ahead[sent.as_ref().map_or(0, |(count, _)| *count)..];
+        }
+        self.set_patience(patience);
+        sent.map(|_| left)
+    }
+
     /// Wakes those who wait for a claim, where anybody does. They look by themselves too.
     fn wake(&mut self, id: ClaimId, waited: bool) {
         if waited && let Some(conn) = &mut self.conn {
@@ -332,6 +355,7 @@ impl Store for PostgresStore {
     }
 
     fn finish(&mut self, id: ClaimId, finish: &Finish, rest: &[Chunk]) -> Result<Finished, StoreError> {
+        let rest = self.send_ahead(id, finish, rest)?;
         let (finished, waited) = self.ask(|conn| writing::finish(conn, id, finish, rest))?;
         self.wake(id, waited);
         Ok(finished)

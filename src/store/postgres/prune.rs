@@ -180,9 +180,12 @@ fn needed(conn: &mut Connection, groups: &[ClaimId]) -> Result<bool, Trouble> {
     found.first().map_or(Ok(false), |row| rows::column(row, 0))
 }
 
-/// Reads a key's attempts, oldest first, and keeps others from changing them until the piece is done.
+/// Reads a key's attempts, oldest first (a window of "for ever" ends in 30,000 years, which the server can count), and keeps others from changing them until the piece is done.
 fn attempts(conn: &mut Connection, key: &str) -> Result<Vec<Row>, Trouble> {
-    let sql = "SELECT id, state, started, finished_at, created_at + resend_within, coalesce(grp, id)
+    let sql =
+        "SELECT id, state, started, finished_at,
+                      created_at + CASE WHEN resend_within > 1000000000000000 THEN 1000000000000000 ELSE resend_within END,
+                      coalesce(grp, id)
                FROM idem.claim WHERE key = $1 ORDER BY turn FOR UPDATE";
     let found = conn.query(sql, &[(&key, Type::TEXT)])?;
     let row = |row| {

@@ -19,6 +19,9 @@ const STATED: i64 = 1 << 62;
 /// How large a row of output is, in bytes, where one piece is stated whole.
 const ROW: usize = 256 * 1024;
 
+/// How much output goes along with an end, in bytes; more is sent ahead.
+const ALONG: usize = 1 << 20;
+
 /// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Changed {
@@ -161,6 +164,47 @@ impl<'a> Pieces<'a> {
         ];
         if self.at.is_empty() { Ok(()) } else { conn.query(sql, &params).map(|_| ()) }
     }
+}
+
+/// Returns how many of these chunks have to be sent ahead, so that what goes along with the end is little.
+pub(super) fn ahead(rest: &[Chunk]) -> usize {
+    let mut bytes = 0;
+    let along = rest.iter().rev().take_while(|chunk| {
+        bytes += chunk.data.len();
+        bytes <= ALONG
+    });
+    rest.len() - along.count()
+}
+
+/// Sends some of the chunks ahead, the first of which stands behind `first` bytes. Returns how many, and how many bytes that is.
+///
+/// What the server has is passed over without being sent again: a slow network gets through in the end, however often it breaks.
+pub(super) fn send_ahead(
+    conn: &mut Connection,
+    id: ClaimId,
+    chunks: &[Chunk],
+    first: i64,
+) -> Result<(usize, i64), Trouble> {
+    let sql = format!("SELECT coalesce(max(at), -1) FROM idem.output WHERE claim = $1 AND at < {STATED}");
+    let rows = conn.query(&sql, &[(&id, Type::INT8)])?;
+    let last: i64 = rows.first().map_or(Ok(-1), |row| rows::column(row, 0))?;
+    let (mut count, mut end, mut sent) = (0, first, 0);
+    let mut new = 0..0;
+    for chunk in chunks {
+        let length = i64::try_from(chunk.data.len()).unwrap_or(0);
+        // One that the server has the beginning of may lack its end.
+        if end + length > last {
+            if sent > 0 && sent + chunk.data.len() > ALONG {
+                break;
+            }
+            new = if sent == 0 { count..count + 1 } else { new.start..count + 1 };
+            sent += chunk.data.len();
+        }
+        (count, end) = (count + 1, end + length);
+    }
+    let before: usize = chunks[..new.start].iter().map(|chunk| chunk.data.len()).sum();
+    Pieces::of(&chunks[new], first + i64::try_from(before).unwrap_or(0)).append(conn, id)?;
+    Ok((count, end - first))
 }
 
 /// Tells of a running attempt that its owner lives, and how many bytes of its output are missing so far.
