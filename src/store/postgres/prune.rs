@@ -180,7 +180,7 @@ fn needed(conn: &mut Connection, groups: &[ClaimId]) -> Result<bool, Trouble> {
     found.first().map_or(Ok(false), |row| rows::column(row, 0))
 }
 
-/// Reads a key's attempts, oldest first (a window of "for ever" ends in 30,000 years, which the server can count), and keeps others from changing them until the piece is done.
+/// Reads a key's attempts, oldest first (a window of "for ever" ends in 30,000 years: the sum must stay a number of the server's), and keeps others from changing them until the piece is done.
 fn attempts(conn: &mut Connection, key: &str) -> Result<Vec<Row>, Trouble> {
     let sql =
         "SELECT id, state, started, finished_at,

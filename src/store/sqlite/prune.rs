@@ -283,9 +283,11 @@ fn oldest(conn: &Connection, key: &str) -> rusqlite::Result<Option<ClaimId>> {
     conn.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional()
 }
 
+/// Reads a key's attempts. A window of "for ever" ends in 30,000 years: the sum must stay a whole number.
 fn attempts(conn: &Connection, key: &str) -> rusqlite::Result<Vec<Attempt>> {
     let mut statement = conn.prepare_cached(
-        "SELECT id, state, started, finished_at, created_at + resend_within FROM claim WHERE key = ?1 ORDER BY attempt, id",
+        "SELECT id, state, started, finished_at, created_at + min(resend_within, 1000000000000000)
+         FROM claim WHERE key = ?1 ORDER BY attempt, id",
     )?;
     let rows = statement.query_map([key], |row| {
         Ok(Attempt {
