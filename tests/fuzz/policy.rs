@@ -8,7 +8,7 @@ use idem::domain::claim::{Effect, Mark, State};
 use idem::domain::codes::ExitCodes;
 use idem::domain::end::{End, EndTerms, judge_end};
 use idem::domain::pointer::Pointer;
-use idem::domain::policy::{Policy, Rules, Said, Stated, Ttl};
+use idem::domain::policy::{KEYS, Policy, Rules, Said, Section, Stated, Ttl};
 use idem::domain::size::Size;
 use idem::policy::{PolicyError, PolicyPlace, load};
 use idem::view;
@@ -134,6 +134,7 @@ fn the_policy_file() {
             for tool in tools(&policy, rng) {
                 tame(&view::policy::table(&tool, &place.path, &Rules::default()));
                 let Ok(rules) = policy.rules_for(&tool) else { continue };
+                key_by_key(&policy, &tool, &rules);
                 tame(&view::policy::table(&tool, &place.path, &rules));
                 features.push(rules.entries().iter().map(|entry| entry.key).collect::<Vec<_>>());
                 for _ in 0..4 {
@@ -170,6 +171,36 @@ fn the_policy_file() {
             Seen::new(false, (kind, problems.len().min(4)))
         }
     });
+}
+
+/// Fails where a key that applies isn't that of the most exact section which has it.
+fn key_by_key(policy: &Policy, tool: &str, rules: &Rules) {
+    let tool: Vec<char> = tool.chars().collect();
+    let glob = |section: &&Section| fits(&section.pattern.to_string().chars().collect::<Vec<_>>(), &tool);
+    let mut fitting: Vec<&Section> = policy.tools.iter().filter(glob).collect();
+    fitting.sort_by_key(|section| {
+        let text = section.pattern.to_string();
+        // A name is above every glob; of those, the one with more before its first wild character.
+        text.find(['*', '?']).map_or(i64::MIN, |wild| -(text[..wild].chars().count() as i64))
+    });
+    let all: Vec<&Rules> = fitting.iter().map(|section| &section.rules).chain([&policy.defaults]).collect();
+    for key in KEYS.iter().filter(|key| !["keep-failure", "rerun-if-interrupted"].contains(key)) {
+        let of = |rules: &Rules| {
+            let said = rules.entries().into_iter().find(|entry| entry.key == *key);
+            said.map(|entry| (entry.text.to_owned(), entry.place.clone()))
+        };
+        assert_eq!(of(rules), all.iter().find_map(|rules| of(rules)), "{key} of {tool:?}");
+    }
+}
+
+/// Tells whether a name fits a glob: by trying.
+fn fits(glob: &[char], name: &[char]) -> bool {
+    match (glob, name) {
+        ([], name) => name.is_empty(),
+        (['*', rest @ ..], name) => (0..=name.len()).any(|taken| fits(rest, &name[taken..])),
+        (_, []) => false,
+        ([one, rest @ ..], [first, others @ ..]) => (*one == '?' || one == first) && fits(rest, others),
+    }
 }
 
 /// Names that fit the sections, more or less.
