@@ -37,12 +37,16 @@ fn state_of(pid: i32) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// The most memory that a living process has had at one time, in KiB.
+/// The most memory that a living process has had at one time, in KiB, without the pages of files: the program itself is one,
+/// and a debug build of it has many.
 #[track_caller]
 pub(crate) fn peak_memory(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a living process");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
-    peak.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
+    let kib = |name: &str| -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line of it");
+        line.trim().trim_end_matches(" kB").parse().expect("a number of KiB")
+    };
+    kib("VmHWM:").saturating_sub(kib("RssFile:"))
 }
 
 /// Waits until a process has ended, so that nothing it held is held any more.
