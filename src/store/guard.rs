@@ -179,6 +179,7 @@ mod tests {
             (0xef53, "ext2/ext3/ext4"),
             (0x0102_1994, "tmpfs"),
             (0x9123_683e, "btrfs"),
+            (-1_859_950_530, "btrfs"),
             (0x5846_5342, "xfs"),
             (0x794c_7630, "overlayfs"),
             (0x2fc1_2fc1, "zfs"),
@@ -240,6 +241,7 @@ mod tests {
         for made in [&below, &folder.path().join("a")] {
             assert_eq!(std::fs::metadata(made).expect("there").mode() & 0o777, 0o700, "{made:?}");
         }
+        assert!(sync_folder(&below).is_ok() && sync_folder(&folder.path().join("none")).is_err());
         assert!(is_own(&below) && !is_own(&folder.path().join("none")));
         let others = if geteuid().is_root() {
             nix::unistd::chown(&below, Some(65_534.into()), None).expect("root gives it away");

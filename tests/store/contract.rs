@@ -66,6 +66,8 @@ macro_rules! tests {
                 prune::what_has_ended_is_pruned_and_the_rest_stays,
                 prune::numbers_of_attempts_go_on_after_older_ones_are_pruned,
                 prune::a_group_and_its_steps_go_together,
+                prune::a_parent_stays_while_its_step_is_unknown_and_a_step_is_counted_once,
+                prune::a_key_with_many_attempts_goes_wholly,
                 prune::arrivals_are_counted_by_tool_and_day,
                 prune::a_new_store_is_well,
                 prune::what_lasts_for_ever_is_no_trouble,

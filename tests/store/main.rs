@@ -81,3 +81,23 @@ fn a_claim_has_the_uptime_of_its_host() {
     let claim = store.get(id).expect("reading works").expect("the claim is there");
     assert!(!claim.uptime.boot.is_empty() && claim.uptime.millis > 0);
 }
+
+/// Much output goes in pieces of its own after its claim's row: all of it, in the end.
+#[test]
+fn much_output_goes_with_its_claim() {
+    use idem::domain::claim::{Chunk, Stream};
+    use idem::domain::prune::Pruning;
+    use idem::domain::store::Store;
+    use idem::domain::timestamp::Timestamp;
+    let stores = <SqliteFolder as contract::Stores>::new();
+    let mut store = contract::Stores::open(&stores);
+    let id = contract::claimed(&mut store);
+    let chunk = Chunk { stream: Stream::Stdout, data: vec![b'x'; 128 * 1024] };
+    contract::finish_with(&mut store, id, &contract::landed(), 0, &vec![chunk; 20]);
+    let (newest, _) = contract::inserted(&mut store, &contract::call("newest"));
+    let all = Pruning { ended_before: Timestamp(i64::MAX), who: None, conv: None, tool: None, apply: true };
+    let pruned = store.prune(&all, &mut |_| {}).expect("pruning works");
+    assert!(pruned.completed == 1 && pruned.bytes > 20 * 128 * 1024 && newest == id + 1);
+    let conn = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
+    assert_eq!(conn.query_row("SELECT count(*) FROM output", [], |row| row.get(0)), Ok(0));
+}

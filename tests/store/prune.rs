@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idem::domain::claim::{Chunk, ClaimId, Means, NewClaim, State, Stream};
+use idem::domain::claim::{Chunk, ClaimId, Means, NewClaim, Reason, State, Stream};
 use idem::domain::event::EventKind;
 use idem::domain::health::{Integrity, Level};
 use idem::domain::key::Key;
@@ -10,7 +10,7 @@ use idem::domain::prune::{Pruned, Pruning};
 use idem::domain::store::{Filter, Store, StoreError, Which};
 use idem::domain::timestamp::Timestamp;
 
-use crate::contract::{Stores, call, failed, finish_with, inserted, landed, unknown, within};
+use crate::contract::{Stores, call, change, failed, finish_with, inserted, landed, unknown, within};
 
 /// Everything that has ended, however short a time ago.
 fn all() -> Pruning {
@@ -103,6 +103,40 @@ pub(crate) fn a_group_and_its_steps_go_together<S: Stores>() {
     assert_eq!((would.completed, would.history, would.members), (2, 1, 2));
     assert_eq!(prune(&mut store, &all()), would);
     assert_eq!(ids(&mut store), [other, newest], "{step} went after {parent}");
+}
+
+pub(crate) fn a_parent_stays_while_its_step_is_unknown_and_a_step_is_counted_once<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    ended(&mut store, &call("step"), &failed());
+    let (parent, _) = inserted(&mut store, &call("parent"));
+    let (step, _) = inserted(&mut store, &NewClaim { enclosing: Some(within(parent)), ..call("step") });
+    store.finish(step, &unknown(), &[]).expect("finishing works");
+    store.finish(parent, &landed(), &[]).expect("finishing works");
+    let (other, _) = inserted(&mut store, &call("other"));
+    store.emit(&within(other), "newest", None).expect("emitting works");
+    let newest = ended(&mut store, &call("newest"), &landed());
+    assert_eq!(prune(&mut store, &all()), Pruned::default(), "the step is held");
+    let resolve = change(State::Held, State::Completed, Reason::Resolved, EventKind::Resolved);
+    assert!(store.transition(step, &resolve).expect("resolving works"));
+    // The step is looked at before its parent, where its first attempt may go, and once more after it.
+    let would = prune(&mut store, &Pruning { apply: false, ..all() });
+    assert_eq!((would.completed, would.history, would.members), (2, 1, 1));
+    assert_eq!(prune(&mut store, &all()), would);
+    assert_eq!(ids(&mut store), [other, newest]);
+}
+
+pub(crate) fn a_key_with_many_attempts_goes_wholly<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    for _ in 0..55 {
+        ended(&mut store, &call("t"), &failed());
+    }
+    let newest = ended(&mut store, &call("newest"), &landed());
+    let would = prune(&mut store, &Pruning { apply: false, ..all() });
+    assert_eq!((would.history, would.events), (55, 110));
+    assert_eq!(prune(&mut store, &all()), would);
+    assert_eq!(ids(&mut store), [newest]);
 }
 
 pub(crate) fn arrivals_are_counted_by_tool_and_day<S: Stores>() {
