@@ -46,12 +46,13 @@ pub(super) fn parse(args: &[OsString]) -> Option<Parsed> {
         }
         _ => return None,
     };
-    global.store = global.store.or_else(|| from_env("IDEM_STORE").map(PathBuf::from));
-    global.policy = global.policy.or_else(|| from_env("IDEM_POLICY").map(PathBuf::from));
-    // clap words the refusal of an empty path.
-    if [&global.store, &global.policy].into_iter().flatten().any(|path| path.as_os_str().is_empty()) {
+    let (store, policy) = (from_env("IDEM_STORE"), from_env("IDEM_POLICY"));
+    // clap words the refusal of an empty path; it looks at these also where the option is given.
+    if [&store, &policy].into_iter().flatten().any(|path| path.is_empty()) {
         return None;
     }
+    global.store = global.store.or(store.map(PathBuf::from));
+    global.policy = global.policy.or(policy.map(PathBuf::from));
     Some(Parsed { global, verb })
 }
 
