@@ -23,7 +23,7 @@ const FAILURES: &[(&[&str], &[&str], &[&str])] = &[
     (&["read", "pread64", "getdents64", "readlink"], &["EIO"], &["EINTR"]),
     (&["fcntl"], &["EIO", "ENOMEM"], &["EINTR", "EAGAIN", "ENOLCK"]),
     (&["mmap", "mremap"], &["ENOMEM"], &["EAGAIN"]),
-    (&["clone3", "clone", "vfork", "fork"], &["EAGAIN", "ENOMEM"], &["EINTR"]),
+    (&["clone3", "clone", "vfork", "fork"], &["EAGAIN", "ENOMEM"], &[]),
     (&["pipe2", "socketpair", "dup"], &["EMFILE", "ENFILE"], &[]),
     (&["statx", "newfstatat", "statfs", "lseek"], &["EIO", "ENOMEM"], &["EINTR"]),
     (&["poll", "ppoll"], &["ENOMEM"], &["EINTR"]),
@@ -94,7 +94,8 @@ fn first_run<'a>(env: &'a TestEnv, words: &[String], point: Option<&Point>, arri
     match (hurt.code(), ran) {
         (_, false) => refuses(&hurt, point),
         (Some(0), true) => {
-            assert!(point.is_some_and(|point| point.silences(1)) || hurt.text() == OUT, "its output\n{hurt}");
+            let told = said.contains("could not be passed on") || point.is_some_and(|point| point.silences(2));
+            assert!(hurt.text() == OUT || told, "its output is missing without a word\n{hurt}");
         }
         (Some(125), true) => assert!(unrecorded, "that it ran has to be said\n{hurt}"),
         _ => panic!("neither its own code nor 125\n{hurt}"),
@@ -109,10 +110,13 @@ fn replay(env: &TestEnv, words: &[String], point: Option<&Point>) {
     let hurt = call(env).under(words).answer();
     is_no_crash(&hurt);
     at_most(env, 1, &hurt);
-    let spoken = point.is_none_or(|point| !point.silences(1) && !point.silences(2));
+    let streams_failed = point.is_some_and(|point| point.call.name.starts_with("write"));
     match hurt.code() {
-        Some(0) if spoken => replays(&hurt, 0, OUT),
-        Some(0) => {}
+        Some(0) if !streams_failed => replays(&hurt, 0, OUT),
+        Some(0) => {
+            let told = hurt.messages().contains("could not be") || point.is_some_and(|point| point.silences(2));
+            assert!(hurt.text() == OUT || told, "its output is missing without a word\n{hurt}");
+        }
         _ => refuses(&hurt, point),
     }
     let next = call(env).answer();
@@ -170,7 +174,10 @@ fn points() -> Vec<Point> {
                 let mut add = |error, lasting| points.push(Point { story, play, call: call.clone(), error, lasting });
                 for error in *both_ways {
                     add(error, false);
-                    add(error, true);
+                    // SQLite takes any trouble with its locks for a busy store, and waits for half a minute each time.
+                    if !call.line.contains("F_SETLK,") {
+                        add(error, true);
+                    }
                 }
                 once.iter().for_each(|error| add(error, false));
             }

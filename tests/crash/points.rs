@@ -50,7 +50,7 @@ pub(crate) fn try_some<P: Sync>(
     count: usize,
     try_one: impl Fn(&P) + Sync,
 ) -> Figures {
-    let seed = new_seed();
+    let (room, seed) = (room.into(), new_seed());
     let step = points.len().div_ceil(count.max(1)).max(1);
     let start = usize::try_from(seed % step as u64).expect("a step");
     let chosen: Vec<&P> = points.iter().skip(start).step_by(step).collect();
@@ -63,7 +63,7 @@ pub(crate) fn try_some<P: Sync>(
                         let text = text_of(panic.as_ref());
                         if full() {
                             // At once: a full run takes its time.
-                            let _ = writeln!(io::stderr(), "{}: {text}", kind_of(&text));
+                            let _ = writeln!(io::stderr(), "{room}: {}: {text}", kind_of(&text));
                         }
                         wrong.lock().expect("no holder panics").entry(kind_of(&text)).or_default().push(text);
                     }
@@ -72,7 +72,7 @@ pub(crate) fn try_some<P: Sync>(
         }
     });
     let wrong = wrong.into_inner().expect("no holder panics");
-    Figures { room: room.into(), seed, tried: chosen.len(), of: points.len(), wrong }
+    Figures { room, seed, tried: chosen.len(), of: points.len(), wrong }
 }
 
 impl Figures {
