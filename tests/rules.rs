@@ -7,7 +7,7 @@
 use idem::domain::arrival::{Answered, Holder, Liveness, ProbeFacts, Steps, Terms, Verdict, judge};
 use idem::domain::claim::{Effect, Mark, Outcome, Reason, State};
 use idem::domain::codes::ExitCodes;
-use idem::domain::end::{End, EndTerms, Ended, by_marks, judge_end};
+use idem::domain::end::{End, EndTerms, Ended, Open, by_marks, judge_end};
 use idem::domain::probe::{answer, judge_answer};
 
 /// How an attempt came to its end.
@@ -98,7 +98,7 @@ fn played(case: Case) -> Next {
         marks: case.marks,
     };
     let mut now = match case.row {
-        Row::Ended(end) => judge_end(&terms, end, case.mark, false),
+        Row::Ended(end) => judge_end(&terms, end, case.mark, Open::default()),
         Row::Died => Ended { state: State::Running, outcome: Outcome::Unknown, reason: Reason::Interrupted },
     };
     let ask = |now: Ended| case.probe.and_then(|probe| judge_answer(answer(probe), false)).unwrap_or(now);
@@ -123,6 +123,7 @@ fn played(case: Case) -> Next {
             owner: Liveness::Dead,
             by_marks: by_marks(case.marks, case.mark),
             steps: Steps::NotAsked,
+            earlier_is_unknown: false,
             probe: ProbeFacts { stored: case.probe.is_some(), running: false, answered },
             in_window: case.in_window && now.state == State::Held,
             is_over: false,

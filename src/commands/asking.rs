@@ -73,8 +73,7 @@ impl Question<'_> {
         let recorded = match judge_answer(told, self.owner != Liveness::Dead) {
             // Its own write has not landed; of a step's nobody knows, and it waits for that.
             Some(ended) if ended.state == State::Released && !store.open_steps(self.claim.id)?.is_empty() => {
-                let held = Ended { state: State::Held, outcome: Outcome::Unknown, reason: Reason::Steps };
-                self.record(store, held, &event, &probed)
+                self.record(store, Ended::held(Reason::Steps), &event, &probed)
             }
             Some(ended) => self.record(store, ended, &event, &probed),
             None => {

@@ -89,6 +89,11 @@ impl<'a> Finder<'a> {
             {
                 settle::held(claim, Reason::Steps, self.actor)
             }
+            (State::Running, Some(Liveness::Dead), Some(ended))
+                if ended.state == State::Released && store.earlier_is_unknown(claim.id)? =>
+            {
+                settle::held(claim, Reason::Interrupted, self.actor)
+            }
             (State::Running, Some(Liveness::Dead), Some(ended)) => settle::concluded(claim, ended, self.actor),
             (State::Running, Some(Liveness::Dead), None) => settle::held(claim, Reason::Interrupted, self.actor),
             (State::Running, Some(Liveness::Unprovable), _) => settle::held(claim, Reason::OwnerLost, self.actor),
@@ -114,6 +119,11 @@ impl<'a> Finder<'a> {
         let open = store.open_steps(claim.id)?;
         if !open.is_empty() {
             return Ok((claim, format!("it waits for its steps, {}", words::ids(&open))));
+        }
+        if store.earlier_is_unknown(claim.id)? {
+            store.transition(claim.id, &settle::held(&claim, Reason::Resent, self.actor))?;
+            let claim = read(store, claim.id)?;
+            return self.ask(store, claim, None);
         }
         let released = Ended::not_landed(Reason::Steps);
         store.transition(claim.id, &settle::concluded(&claim, released, self.actor))?;

@@ -144,9 +144,8 @@ pub(super) fn decision(claim: &Claim, to: State, outcome: Outcome, note: Option<
 
 /// Makes the change to held of a claim whose owner is gone and has left no outcome.
 pub(super) fn held(claim: &Claim, reason: Reason, actor: &str) -> Transition {
-    let to = Ended { state: State::Held, outcome: Outcome::Unknown, reason };
     let detail = json!({ "reason": reason.as_str() }).to_string();
-    Transition::of(claim, to, actor.to_owned()).event(EventKind::BecameHeld, Some(detail))
+    Transition::of(claim, Ended::held(reason), actor.to_owned()).event(EventKind::BecameHeld, Some(detail))
 }
 
 /// Makes the change of a claim that was left without an end, by what its command's marks say. What has landed replays

@@ -57,6 +57,8 @@ pub struct Holder {
     pub by_marks: Option<Ended>,
     /// What is known of its steps; looked at only where that can matter.
     pub steps: Steps,
+    /// Whether it was sent again in place of an attempt whose outcome is still unknown; looked at only where that can matter.
+    pub earlier_is_unknown: bool,
     /// What there is to ask the target with, and whether that is being done; looked at only while it is held.
     pub probe: ProbeFacts,
     /// Whether the arrival states that the target dedupes on the key, and that time isn't over.
@@ -166,6 +168,8 @@ fn judge_held(holder: &Holder, terms: &Terms) -> Verdict {
     match holder.steps {
         Steps::Open if holder.probe.answered != Answered::No => return Verdict::Held,
         Steps::Open => return Verdict::AskSteps,
+        // That this attempt has not landed says nothing of the one before it.
+        Steps::Known if holder.earlier_is_unknown => return Verdict::Hold(Reason::Resent),
         Steps::Known => return Verdict::Conclude(Ended::not_landed(Reason::Steps)),
         Steps::NotAsked => {}
     }
@@ -206,6 +210,10 @@ fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
             // Its own write has not landed; of a step's nobody knows.
             Some(ended) if ended.state == State::Released && holder.steps == Steps::Open => {
                 Verdict::Hold(Reason::Steps)
+            }
+            // The same of the attempt before it.
+            Some(ended) if ended.state == State::Released && holder.earlier_is_unknown => {
+                Verdict::Hold(Reason::Interrupted)
             }
             Some(ended) => Verdict::Conclude(ended),
             // The word of --rerun-if-interrupted counts between local calls (§12).
@@ -273,6 +281,7 @@ mod tests {
             owner,
             by_marks: None,
             steps: Steps::NotAsked,
+            earlier_is_unknown: false,
             probe: ProbeFacts::default(),
             in_window: false,
             is_over: false,

@@ -53,7 +53,21 @@ pub struct Ended {
     pub reason: Reason,
 }
 
+/// What else of a call is unknown, whatever came of the attempt at hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    /// The outcome of one of its steps.
+    pub step: bool,
+    /// That of the attempt in whose place this one was sent again (`--resend-within`).
+    pub earlier: bool,
+}
+
 impl Ended {
+    /// Nobody knows, and nothing runs until somebody does.
+    pub fn held(reason: Reason) -> Ended {
+        Ended { state: State::Held, outcome: Outcome::Unknown, reason }
+    }
+
     /// It has landed, and later arrivals get its result.
     pub fn landed(reason: Reason) -> Ended {
         Ended { state: State::Completed, outcome: Outcome::Landed, reason }
@@ -65,16 +79,21 @@ impl Ended {
     }
 }
 
-/// Judges an attempt's end by how it came, by the last mark that its command left, and by its steps.
+/// Judges an attempt's end by how it came, by the last mark that its command left, and by what else of the call is unknown.
 ///
-/// `open_step`: whether the outcome of one of its steps is unknown. Then its own failure is unknown too, whatever its effect:
-/// the step may have landed (§8).
-pub fn judge_end(terms: &EndTerms, end: End, mark: Option<Mark>, open_step: bool) -> Ended {
+/// Where the outcome of a step is, its own failure is unknown too, whatever its effect: the step may have landed (§8). And that
+/// a resend has not landed says nothing of the attempt before it: *the first one times out; the second, sent again within the
+/// window, can't be started; a third arrival, whose caller stated no window, comes.* Only the word of a caller for its own
+/// arrival may send what may have landed, so the call is held again (G3).
+pub fn judge_end(terms: &EndTerms, end: End, mark: Option<Mark>, open: Open) -> Ended {
     let ended = by_end_and_mark(terms, end, mark);
-    if open_step && ended.state != State::Held && ended.outcome != Outcome::Landed && end != End::NotStarted {
-        return Ended { state: State::Held, outcome: Outcome::Unknown, reason: Reason::Steps };
+    if ended.state == State::Held || ended.outcome == Outcome::Landed {
+        return ended;
     }
-    ended
+    if open.step && end != End::NotStarted {
+        return Ended::held(Reason::Steps);
+    }
+    if open.earlier { Ended::held(Reason::Resent) } else { ended }
 }
 
 /// Judges by the end and the mark.
@@ -119,7 +138,7 @@ fn by_end(terms: &EndTerms, end: End) -> Ended {
 
 fn failed(terms: &EndTerms, reason: Reason) -> Ended {
     match terms.effect {
-        Effect::External => Ended { state: State::Held, outcome: Outcome::Unknown, reason },
+        Effect::External => Ended::held(reason),
         Effect::Local if terms.keep_failure => {
             // That a time limit ended it must be told by the replay too.
             let reason = if reason == Reason::Timeout { reason } else { Reason::KeptFailure };
@@ -132,6 +151,11 @@ fn failed(terms: &EndTerms, reason: Reason) -> Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NONE: Open = Open { step: false, earlier: false };
+    const STEP: Open = Open { step: true, earlier: false };
+    const EARLIER: Open = Open { step: false, earlier: true };
+    const BOTH: Open = Open { step: true, earlier: true };
 
     fn terms(effect: Effect) -> EndTerms {
         EndTerms {
@@ -175,7 +199,7 @@ mod tests {
         for (end, local, external) in table {
             for (effect, (state, outcome, reason)) in [(Effect::Local, local), (Effect::External, external)] {
                 assert_eq!(
-                    judge_end(&terms(effect), end, None, false),
+                    judge_end(&terms(effect), end, None, NONE),
                     Ended { state, outcome, reason },
                     "{end:?} {effect}"
                 );
@@ -187,22 +211,18 @@ mod tests {
     fn a_kept_failure_is_final_only_where_it_is_known_not_to_have_landed() {
         let kept = |effect| EndTerms { keep_failure: true, ..terms(effect) };
         for end in [End::Exited(1), End::Signaled(15), End::TimedOut { signal: None }] {
-            let local = judge_end(&kept(Effect::Local), end, None, false);
+            let local = judge_end(&kept(Effect::Local), end, None, NONE);
             assert_eq!((local.state, local.outcome), (State::Completed, Outcome::NotLanded), "{end:?}");
             let limit_ended_it = matches!(end, End::TimedOut { .. });
             assert_eq!(local.reason, if limit_ended_it { Reason::Timeout } else { Reason::KeptFailure }, "{end:?}");
-            assert_eq!(judge_end(&kept(Effect::External), end, None, false).state, State::Held, "{end:?}");
+            assert_eq!(judge_end(&kept(Effect::External), end, None, NONE).state, State::Held, "{end:?}");
         }
         assert_eq!(
-            judge_end(&kept(Effect::Local), End::Exited(6), None, false).state,
+            judge_end(&kept(Effect::Local), End::Exited(6), None, NONE).state,
             State::Released,
             "said not to have landed"
         );
-        assert_eq!(
-            judge_end(&kept(Effect::Local), End::NotStarted, None, false).state,
-            State::Released,
-            "it never ran"
-        );
+        assert_eq!(judge_end(&kept(Effect::Local), End::NotStarted, None, NONE).state, State::Released, "it never ran");
     }
 
     /// Every end of §6 × every mark: the state that it leaves, for a local and for an external call.
@@ -246,9 +266,9 @@ mod tests {
         for (end, local, external) in table {
             for (effect, expected) in [(Effect::Local, local), (Effect::External, external)] {
                 for ((marks, mark), (state, reason)) in marks.into_iter().zip(expected) {
-                    let ended = judge_end(&EndTerms { marks, ..terms(effect) }, end, mark, false);
+                    let ended = judge_end(&EndTerms { marks, ..terms(effect) }, end, mark, NONE);
                     assert_eq!((ended.state, ended.reason), (state, reason), "{end:?} {effect} {marks} {mark:?}");
-                    let stated = mark.is_none() || judge_end(&terms(effect), end, mark, false) == ended;
+                    let stated = mark.is_none() || judge_end(&terms(effect), end, mark, NONE) == ended;
                     assert!(stated, "a mark counts without --marks too: {end:?} {mark:?}");
                 }
             }
@@ -277,13 +297,13 @@ mod tests {
     #[test]
     fn a_kept_failure_that_had_landed_is_told_as_landed() {
         let kept = EndTerms { keep_failure: true, ..terms(Effect::Local) };
-        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Landed), false), Ended::landed(Reason::Marks));
-        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Sending), false).reason, Reason::KeptFailure);
+        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Landed), NONE), Ended::landed(Reason::Marks));
+        assert_eq!(judge_end(&kept, End::Exited(1), Some(Mark::Sending), NONE).reason, Reason::KeptFailure);
     }
 
     #[test]
     fn a_failure_beside_a_step_that_nobody_knows_of_is_unknown_too() {
-        let held = |reason| Ended { state: State::Held, outcome: Outcome::Unknown, reason };
+        let held = Ended::held;
         for (end, local, external) in [
             (End::Exited(0), Ended::landed(Reason::Exit), Ended::landed(Reason::Exit)),
             (End::Exited(3), Ended::landed(Reason::LandedExit), Ended::landed(Reason::LandedExit)),
@@ -294,16 +314,46 @@ mod tests {
         ] {
             for keep_failure in [false, true] {
                 let local_terms = EndTerms { keep_failure, ..terms(Effect::Local) };
-                assert_eq!(judge_end(&local_terms, end, None, true), local, "{end:?}");
+                assert_eq!(judge_end(&local_terms, end, None, STEP), local, "{end:?}");
             }
-            assert_eq!(judge_end(&terms(Effect::External), end, None, true), external, "{end:?}");
+            assert_eq!(judge_end(&terms(Effect::External), end, None, STEP), external, "{end:?}");
         }
-        let marked = judge_end(&terms(Effect::External), End::Exited(1), Some(Mark::NotLanded), true);
+        let marked = judge_end(&terms(Effect::External), End::Exited(1), Some(Mark::NotLanded), STEP);
         assert_eq!(marked, held(Reason::Steps), "its own write has not landed, and the step's may have");
         assert_eq!(
-            judge_end(&terms(Effect::Local), End::Exited(1), Some(Mark::Landed), true),
+            judge_end(&terms(Effect::Local), End::Exited(1), Some(Mark::Landed), STEP),
             Ended::landed(Reason::Marks)
         );
+    }
+
+    /// Of a resend only its own landing, or not knowing, is told of the call; all else leaves the earlier attempt unknown.
+    #[test]
+    fn a_resend_that_has_not_landed_is_held_for_the_attempt_before_it() {
+        let held = Ended::held;
+        for (end, mark, expected) in [
+            (End::Exited(0), None, Ended::landed(Reason::Exit)),
+            (End::Exited(3), None, Ended::landed(Reason::LandedExit)),
+            (End::Exited(6), None, held(Reason::Resent)),
+            (End::NotStarted, None, held(Reason::Resent)),
+            (End::Exited(1), None, held(Reason::Exit)),
+            (End::Exited(1), Some(Mark::NotLanded), held(Reason::Resent)),
+            (End::Exited(1), Some(Mark::Landed), Ended::landed(Reason::Marks)),
+            (End::Signaled(9), Some(Mark::Sending), held(Reason::Signal)),
+        ] {
+            assert_eq!(judge_end(&terms(Effect::External), end, mark, EARLIER), expected, "{end:?} {mark:?}");
+        }
+        let silent = EndTerms { marks: true, ..terms(Effect::External) };
+        assert_eq!(judge_end(&silent, End::Signaled(9), None, EARLIER), held(Reason::Resent), "it died before it sent");
+        assert_eq!(judge_end(&silent, End::Exited(6), None, BOTH), held(Reason::Steps), "its steps are asked first");
+        assert_eq!(judge_end(&silent, End::NotStarted, None, BOTH), held(Reason::Resent));
+        for keep_failure in [false, true] {
+            let local = EndTerms { keep_failure, ..terms(Effect::Local) };
+            assert_eq!(
+                judge_end(&local, End::Exited(1), None, EARLIER),
+                held(Reason::Resent),
+                "an arrival that says local"
+            );
+        }
     }
 
     #[test]

@@ -296,6 +296,10 @@ pub trait Store {
     /// call below them: what they wait for is itself.
     fn open_steps(&mut self, id: ClaimId) -> Result<Vec<ClaimId>, StoreError>;
 
+    /// Tells whether an attempt was sent again in place of one whose outcome is still unknown (design §7, `--resend-within`).
+    /// Unknown claim: no.
+    fn earlier_is_unknown(&mut self, id: ClaimId) -> Result<bool, StoreError>;
+
     /// Returns the claims that are held for a step.
     fn held_for(&mut self, step: &Key) -> Result<Vec<Claim>, StoreError>;
 

@@ -93,6 +93,16 @@ pub fn ran(ran: &Ran<'_>) -> Words {
             ),
             Some(what_then(claim, &ran.unknown)),
         ),
+        (State::Held, Some(Reason::Resent)) => (
+            format!(
+                "the command ran and {how}, and did not land; but it was sent again in place of an attempt whose outcome is \
+                 unknown, and the request of that one may have reached the target{}. Claim {id} is held and was not \
+                 retried; {}",
+                ran.unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}")),
+                once(claim)
+            ),
+            Some(what_then(claim, &ran.unknown)),
+        ),
         (State::Held, _) => (
             format!(
                 "the command ran and {how}, so its outcome is unknown: the request may have reached the target{}. Claim \
@@ -193,10 +203,11 @@ pub fn pending(id: i64, end: &str, error: &str, file: &str) -> Words {
 }
 
 /// The words of an attempt that didn't start, where that is kept in a file.
-pub fn not_released_yet(id: i64, why: &str, error: &str, file: &str) -> Words {
+pub fn not_recorded_yet(id: i64, why: &str, error: &str, file: &str) -> Words {
     Words {
         message: format!(
-            "{why}; nothing was run, but claim {id} could not be released yet: {error}. That is kept in {file}, and the next              idem on this host that comes to the store does it"
+            "{why}; nothing was run, but claim {id} could not be released yet: {error}. That is kept in {file}, and the next \
+             idem on this host that comes to the store does it"
         ),
         hint: Some("call again once the store can be written".to_owned()),
     }
@@ -224,7 +235,8 @@ pub fn delivered_late(claim: &Claim, how: &str) -> Words {
     let id = claim.id;
     Words {
         message: format!(
-            "the command of claim {id} had {how}, which its store could not take then, and the claim became {} meanwhile:              what came of it is in its history only",
+            "the command of claim {id} had {how}, which its store could not take then, and the claim became {} meanwhile: \
+             what came of it is in its history only",
             claim.state
         ),
         hint: Some(format!("see `idem show {id}`: the write may have been made although the key was given to others")),
@@ -332,10 +344,18 @@ pub fn held(claim: &Claim, unknown: &Unknown) -> Words {
     let why = match claim.reason {
         Some(Reason::Interrupted) => "its owner was interrupted before it recorded an outcome".to_owned(),
         Some(Reason::OwnerLost) => "its owner can be proven neither alive nor dead".to_owned(),
+        Some(Reason::Resent) => {
+            "it was sent again in place of an attempt whose outcome is unknown, and has not landed itself".to_owned()
+        }
         _ => format!("its command {}", end_of(claim)),
     };
     let asked = unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}"));
     let message = match claim.effect {
+        // Whatever this attempt was: an external one can be sent again only.
+        _ if claim.reason == Some(Reason::Resent) => format!(
+            "claim {id} is held: {why}; the request may have reached the target with the earlier attempt, and the target \
+             decides what came of it{asked}. It was not retried, and nothing was run now"
+        ),
         Effect::External => format!(
             "claim {id} is held: {why}, and the request may have reached the target; the target decides what came of \
              it{asked}. It was not retried, and nothing was run now"
@@ -407,24 +427,39 @@ pub fn inside_itself(claim: &Claim) -> Words {
     }
 }
 
-/// The words of a command that did not start. `freed`: whether the claim could be released.
-pub fn not_started(id: i64, program: &str, error: &str) -> Words {
+/// Why a command did not start, and what to do where that releases its claim.
+pub fn could_not_start(program: &str, error: &str) -> Words {
     Words {
-        message: format!("{} {error}; nothing was run and claim {id} is released", escape(program)),
+        message: format!("{} {error}", escape(program)),
         hint: Some("call again once the command can be started".to_owned()),
     }
 }
 
-/// The words of a run that a signal stopped before its command started.
-pub fn stopped_before_start(id: i64, signal: i32) -> Words {
+/// The same of one that a signal stopped before its command started.
+pub fn stopped_before_start(signal: i32) -> Words {
     Words {
-        message: format!("{} came before the command: nothing was run and claim {id} is released", signal_name(signal)),
+        message: format!("{} came before the command", signal_name(signal)),
         hint: Some("call again to run it".to_owned()),
     }
 }
 
-/// The words of an attempt that didn't start and whose claim could not be released.
-pub fn not_released(id: i64, why: &str, error: &str) -> Words {
+/// The words of an attempt whose command did not start.
+pub fn not_started(claim: &Claim, why: &Words, unknown: &Unknown) -> Words {
+    let (id, message) = (claim.id, &why.message);
+    if claim.state == State::Held {
+        return Words {
+            message: format!(
+                "{message}; nothing was run now. Claim {id} is held: it was to be sent again in place of an attempt whose \
+                 outcome is unknown, and the request of that one may have reached the target"
+            ),
+            hint: Some(what_then(claim, unknown)),
+        };
+    }
+    Words { message: format!("{message}; nothing was run and claim {id} is {}", claim.state), hint: why.hint.clone() }
+}
+
+/// The words of an attempt that didn't start, where that could not be recorded.
+pub fn start_unrecorded(id: i64, why: &str, error: &str) -> Words {
     Words {
         message: format!(
             "{why}; nothing was run, but claim {id} could not be released: {error}. A repeat will find it held"

@@ -43,6 +43,7 @@ mod recipes;
 mod reconcile;
 mod recording;
 mod resend;
+mod resend_not_landed;
 mod resolving;
 mod schema;
 mod shells;

@@ -255,6 +255,28 @@ fn who_would_run_again_what_was_interrupted_gets_the_kept_success() {
     a_waiter_gets_what_was_kept(&["--rerun-if-interrupted"], "echo out", 0);
 }
 
+/// *A runs. B reads its claim as running and stops. A fails, its store refuses that, it is kept, and A goes. B finds the lock free
+/// and what is kept, and records it, which releases the key.* B was there for that failure.
+#[test]
+fn who_found_it_running_gets_the_kept_failure_and_runs_nothing() {
+    let env = refusing();
+    let gate = Gate::new(&env, "gate");
+    let call = || impatient(&env, &[], "echo $$ > pid; read _ < gate; echo out; exit 3");
+    let owner = call().start();
+    owner.command();
+    // It has read the row, and opens the lock file to look whether the owner lives.
+    let lock = env.beside_store("-lock").display().to_string();
+    let opens = "inject=openat:signal=SIGSTOP:when=1";
+    let late = call().under(["strace", "-D", "-qq", "-o", "trace", "-P", &lock, "-e", opens]).start();
+    wait_for("the late one stops", || env.text_of("trace").contains("SIGSTOP").then_some(()));
+    gate.open();
+    owner.answer().exits(3).says("kept in");
+    take_changes(&env);
+    late.signal(Signal::SIGCONT);
+    late.answer().exits(3).prints("out\n").says("which this arrival waited for");
+    assert_eq!((env.runs(), env.states()), (1, vec!["completed".to_owned(), "released".to_owned()]));
+}
+
 #[test]
 fn silence_of_the_marks_says_nothing_where_an_end_was_kept() {
     a_waiter_gets_what_was_kept(&["--external", "--marks"], "echo out", 0);

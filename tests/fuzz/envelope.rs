@@ -292,7 +292,7 @@ fn sentences(claim: &Claim, bytes: &[u8], rng: &mut Rng) {
         words::busy(claim, rng.one_in(2)),
         words::mismatch(claim),
         words::inside_itself(claim),
-        words::not_started(claim.id, &program, "was not found"),
+        words::not_started(claim, &words::could_not_start(&program, "was not found"), &unknown),
     ] {
         for text in [Some(words.message), words.hint].into_iter().flatten() {
             tame(&text);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use idem::domain::claim::{Effect, Mark, State};
 use idem::domain::codes::ExitCodes;
-use idem::domain::end::{End, EndTerms, judge_end};
+use idem::domain::end::{End, EndTerms, Open, judge_end};
 use idem::domain::pointer::Pointer;
 use idem::domain::policy::{KEYS, Policy, Rules, Said, Section, Stated, Ttl};
 use idem::domain::size::Size;
@@ -430,7 +430,7 @@ fn ends(rules: &Rules, stated: &Stated, applies: &Stated) {
         marks: applies.marks,
     };
     for code in 1..=255 {
-        let ended = judge_end(&terms, End::Exited(code), Some(Mark::Sending), false);
+        let ended = judge_end(&terms, End::Exited(code), Some(Mark::Sending), Open::default());
         let says = |list: &Option<Said<ExitCodes>>| value(list).is_some_and(|list| list.contains(code));
         let may = |list: &Option<ExitCodes>| list.as_ref().is_some_and(|list| list.contains(code));
         if says(&rules.landed_exit) {
@@ -448,7 +448,7 @@ fn ends(rules: &Rules, stated: &Stated, applies: &Stated) {
         }
     }
     for end in [End::Signaled(9), End::TimedOut { signal: Some(15) }] {
-        let ended = judge_end(&terms, end, Some(Mark::Sending), false);
+        let ended = judge_end(&terms, end, Some(Mark::Sending), Open::default());
         assert!(value(&rules.effect) != Some(&Effect::External) || ended.state == State::Held, "{end:?}: {ended:?}");
     }
 }

@@ -93,13 +93,12 @@ pub(crate) fn at_start(world: &World, id: usize) -> Option<Broken> {
     Some(Broken::TwoCommands(other.min(id), other.max(id)))
 }
 
-/// Looks at the moment in which the target takes a write. `lenient`: an earlier resend's word serves later attempts too.
-pub(crate) fn at_send(world: &World, id: usize, lenient: bool) -> Option<Broken> {
+/// Looks at the moment in which the target takes a write.
+pub(crate) fn at_send(world: &World, id: usize) -> Option<Broken> {
     let other = (1..=world.rows.len()).find(|&other| {
         let (earlier, later) = (other.min(id), other.max(id));
         let mut words = (earlier + 1..=later).map(|row| (row, world.row(row).bears));
-        let said =
-            words.any(|(row, bears)| bears == Bears::Rerun || (bears == Bears::Resend && (lenient || row == later)));
+        let said = words.any(|(row, bears)| bears == Bears::Rerun || (bears == Bears::Resend && row == later));
         other != id && world.row(other).sent && !said && !person_between(world, earlier, later)
     })?;
     Some(Broken::SentTwice(other.min(id), other.max(id)))

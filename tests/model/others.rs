@@ -42,7 +42,7 @@ fn command(of: &Scenario, world: &World, id: usize, steps: &mut Vec<Step>) {
         }
         let sends = command == Command::Sent && !row.sent;
         row.sent |= command == Command::Sent;
-        let broken = if sends { contract::at_send(&world, id, of.lenient) } else { None };
+        let broken = if sends { contract::at_send(&world, id) } else { None };
         steps.push(Step::new(Who::Command(id), what, id, world).broken(broken));
     };
     match row.command {

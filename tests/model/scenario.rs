@@ -81,7 +81,6 @@ pub(crate) fn beside(profiles: &[Profile], faults: Faults) -> Scenario {
         shared: false,
         faults,
         guard: None,
-        lenient: true,
         blank: blank(),
     }
 }

@@ -5,7 +5,7 @@ use super::store::{self, Claimed};
 use super::world::{Arrival, At, Command, Done, Ending, Guard, Place, Scenario, Seen, Stored, To, World};
 use idem::domain::arrival::{Answered, Holder, Liveness, Past, ProbeFacts, Steps, Verdict, after_wait, judge};
 use idem::domain::claim::{Mark, Outcome, Reason, State};
-use idem::domain::end::{End, by_marks, judge_end};
+use idem::domain::end::{End, Open, by_marks, judge_end};
 use idem::domain::probe::{answer, judge_answer};
 
 /// Who does something.
@@ -296,6 +296,7 @@ impl Me<'_> {
             owner,
             by_marks: by_marks(stored.marks, stored.mark),
             steps: Steps::NotAsked,
+            earlier_is_unknown: self.of.earlier_is_unknown(self.world, seen.id),
             probe: ProbeFacts { stored: held && stored.probe, running: held && asking.is_some(), answered },
             in_window: held && profile.resend && self.world.window_open,
             is_over: false,
@@ -491,7 +492,8 @@ impl Me<'_> {
     /// Takes the right to ask where that is likely, and records the end.
     fn finish(&self, id: usize, end: Ending, steps: &mut Vec<Step>) {
         let profile = &self.of.profiles[self.me];
-        let likely = judge_end(&self.of.ends[self.me], end.end(), Some(Mark::Sending), false).state == State::Held;
+        let open = Open { step: false, earlier: self.of.earlier_is_unknown(self.world, id) };
+        let likely = judge_end(&self.of.ends[self.me], end.end(), Some(Mark::Sending), open).state == State::Held;
         let mut world = self.world.clone();
         let free = world.row(id).asking[self.host()].is_none();
         let asks = profile.terms.probe && likely && free;

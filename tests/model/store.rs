@@ -3,7 +3,7 @@
 use super::contract::{self, Broken};
 use super::world::{At, Bears, Command, Ending, Guard, Place, Row, Scenario, Seen, Stored, To, World};
 use idem::domain::claim::{Effect, Mark, Outcome, Reason, State};
-use idem::domain::end::judge_end;
+use idem::domain::end::{Open, judge_end};
 
 /// What came of an insert.
 pub(crate) enum Claimed {
@@ -17,9 +17,10 @@ pub(crate) fn finish(of: &Scenario, world: &mut World, id: usize, end: Ending) -
     let by = world.row(id).by;
     let was = world.row(id).stored;
     let claim = of.claim(world.read(id));
+    let open = Open { step: false, earlier: of.earlier_is_unknown(world, id) };
     let row = world.row_mut(id);
     let mark = if of.guard == Some(Guard::FinishedMark) { None } else { was.mark };
-    let ended = judge_end(&of.ends[by], end.end(), mark, false);
+    let ended = judge_end(&of.ends[by], end.end(), mark, open);
     row.own_end = true;
     let open = claim.state == State::Running || claim.is_held_without_end();
     if open || of.guard == Some(Guard::LateEnd) {

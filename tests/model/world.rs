@@ -29,8 +29,6 @@ pub(crate) struct Scenario {
     pub(crate) shared: bool,
     pub(crate) faults: Faults,
     pub(crate) guard: Option<Guard>,
-    /// Whether an earlier resend's word serves those who come after it: what is known not to hold yet.
-    pub(crate) lenient: bool,
     /// What each arrival's ends mean.
     pub(crate) ends: Vec<EndTerms>,
     /// The parts of a claim that no rule looks at.
@@ -99,6 +97,8 @@ pub(crate) enum Guard {
     OneTransaction,
     /// That the owner's life counts where a probe says that a write has not landed.
     ProbedAlive,
+    /// That the attempt in whose place a resend came is still unknown once that one has not landed.
+    Earlier,
     /// That what a late owner records leaves alone what a person decided.
     LateEnd,
 }
@@ -396,6 +396,17 @@ impl Scenario {
             Liveness::Unprovable if self.guard == Some(Guard::Unprovable) => Liveness::Dead,
             said => said,
         }
+    }
+
+    /// Whether an attempt was sent again in place of one whose outcome is still unknown, as the stores tell it.
+    pub(crate) fn earlier_is_unknown(&self, world: &World, id: usize) -> bool {
+        let earlier = (id > 1).then(|| world.row(id - 1).stored);
+        self.guard != Some(Guard::Earlier)
+            && earlier.is_some_and(|earlier| {
+                earlier.state == State::Released
+                    && earlier.reason == Some(Reason::Resent)
+                    && earlier.outcome != Outcome::NotLanded
+            })
     }
 
     /// The end that is kept of an attempt, as far as somebody on this host can see it: what a shared store refused is kept on

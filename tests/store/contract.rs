@@ -56,6 +56,7 @@ macro_rules! tests {
                 unknown::an_end_is_judged_by_the_last_mark,
                 unknown::a_change_overlooks_no_mark,
                 unknown::a_claim_takes_anothers_place_at_once_or_not_at_all,
+                unknown::a_resend_that_has_not_landed_is_held_for_the_attempt_before_it,
                 unknown::the_first_start_is_that_of_all_attempts,
                 groups::a_name_is_there_once_in_a_group,
                 groups::a_group_is_that_of_all_attempts_until_its_key_is_cleared,

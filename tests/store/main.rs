@@ -91,7 +91,7 @@ fn much_output_goes_with_its_claim() {
     use idem::domain::timestamp::Timestamp;
     let stores = <SqliteFolder as contract::Stores>::new();
     let mut store = contract::Stores::open(&stores);
-    let id = contract::claimed(&mut store);
+    let id = claimed(&mut store);
     let chunk = Chunk { stream: Stream::Stdout, data: vec![b'x'; 128 * 1024] };
     contract::finish_with(&mut store, id, &contract::landed(), 0, &vec![chunk; 20]);
     let (newest, _) = contract::inserted(&mut store, &contract::call("newest"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use idem::domain::claim::{InPlaceOf, LockPlace, Mark, NewClaim, Outcome, Reason, State};
-use idem::domain::end::Ended;
+use idem::domain::end::{End, Ended};
 use idem::domain::event::{EventKind, NewEvent};
 use idem::domain::key::Key;
 use idem::domain::store::{Claimed, Finish, Finished, Marked, Store, Transition};
@@ -124,6 +124,49 @@ pub(crate) fn a_claim_takes_anothers_place_at_once_or_not_at_all<S: Stores>() {
     // The second of two that judged the same held claim.
     let late = store.claim(&again(first, 60_000)).expect("claiming works");
     assert!(matches!(late, Claimed::Taken(claim) if claim.id == second));
+}
+
+pub(crate) fn a_resend_that_has_not_landed_is_held_for_the_attempt_before_it<S: Stores>() {
+    let stores = S::new();
+    let mut store = stores.open();
+    let resent = |claim| InPlaceOf {
+        claim,
+        from: State::Held,
+        mark: None,
+        reason: Reason::Resent,
+        within: Some(Duration::from_secs(60)),
+    };
+    let rerun = |claim| InPlaceOf { from: State::Running, reason: Reason::Interrupted, within: None, ..resent(claim) };
+    let place_of = |tool, old: InPlaceOf| NewClaim { seen: old.claim, in_place_of: Some(old), ..call(tool) };
+    let unknown_before = |store: &mut S::Store, id| store.earlier_is_unknown(id).expect("reading works");
+    let not_started = Finish { end: End::NotStarted, exit_code: Some(127), ..failed() };
+    for (tool, finish) in [("exit", failed()), ("start", not_started)] {
+        let (first, _) = inserted(&mut store, &call(tool));
+        store.finish(first, &unknown(), &[]).expect("finishing works");
+        let (second, _) = inserted(&mut store, &place_of(tool, resent(first)));
+        assert_eq!((unknown_before(&mut store, first), unknown_before(&mut store, second)), (false, true));
+        store.finish(second, &finish, &[]).expect("finishing works");
+        let row = get(&mut store, second);
+        assert_eq!((row.state, row.reason, row.outcome), (State::Held, Some(Reason::Resent), Outcome::Unknown));
+        // The third follows one that knows no more; it lands.
+        let (third, _) = inserted(&mut store, &place_of(tool, resent(second)));
+        assert!(unknown_before(&mut store, third));
+        store.finish(third, &landed(), &[]).expect("finishing works");
+        assert_eq!(get(&mut store, third).state, State::Completed);
+        // What comes after somebody's word has nothing unknown before it.
+        let clear = change(State::Completed, State::Cleared, Reason::Cleared, EventKind::Cleared);
+        assert!(store.transition(third, &clear).expect("clearing works"));
+        let (fourth, _) = inserted(&mut store, &NewClaim { seen: third, ..call(tool) });
+        assert!(!unknown_before(&mut store, fourth));
+        store.finish(fourth, &finish, &[]).expect("finishing works");
+        assert_eq!(get(&mut store, fourth).state, State::Released);
+    }
+    // Who ran again what was interrupted said that this is safe, for good.
+    let (first, _) = inserted(&mut store, &call("safe"));
+    let (second, _) = inserted(&mut store, &place_of("safe", rerun(first)));
+    assert!(!unknown_before(&mut store, second));
+    store.finish(second, &failed(), &[]).expect("finishing works");
+    assert_eq!(get(&mut store, second).state, State::Released);
 }
 
 pub(crate) fn a_claim_that_was_to_make_place_and_has_changed_is_told<S: Stores>() {

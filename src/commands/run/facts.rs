@@ -28,6 +28,7 @@ impl Arrival<'_> {
             owner,
             by_marks,
             steps: self.steps(claim, by_marks)?,
+            earlier_is_unknown: would_release(claim, by_marks) && self.store.earlier_is_unknown(claim.id)?,
             probe,
             in_window: claim.state == State::Held && self.in_window(claim)?,
             is_over: self.is_over(claim)?,
@@ -43,8 +44,7 @@ impl Arrival<'_> {
     }
 
     fn steps(&mut self, claim: &Claim, by_marks: Option<Ended>) -> anyhow::Result<Steps> {
-        let marked = claim.state == State::Running && by_marks.is_some_and(|ended| ended.state == State::Released);
-        if !claim.is_held_for_steps() && !marked {
+        if !would_release(claim, by_marks) {
             return Ok(Steps::NotAsked);
         }
         Ok(if self.store.open_steps(claim.id)?.is_empty() { Steps::Known } else { Steps::Open })
@@ -133,6 +133,12 @@ impl Arrival<'_> {
         }
         Ok(self.locks()?.runs_under(claim.lock))
     }
+}
+
+/// Tells whether a claim could be released by what is known of this very attempt: then it matters what else is unknown.
+fn would_release(claim: &Claim, by_marks: Option<Ended>) -> bool {
+    let marked = claim.state == State::Running && by_marks.is_some_and(|ended| ended.state == State::Released);
+    marked || claim.is_held_for_steps()
 }
 
 /// Returns what has become of an attempt that was waited for.

@@ -154,8 +154,10 @@ impl Arrival<'_> {
             // It had an end, so neither silence nor a willingness to run again says anything about it.
             AtLast::Unusable if claim.state == State::Running => Ok(Ok(Verdict::Hold(Reason::Interrupted))),
             AtLast::Unusable => Ok(Ok(verdict)),
-            // Whoever waited for this attempt gets its end, and never turns it into another run.
-            AtLast::Recorded if self.waited == Some(claim.id) => {
+            // Whoever waited for this attempt gets its end, and never turns it into another run. So does one that found it
+            // running: *A fails while its store can't be written, keeps that, and goes; B finds the claim running and the lock
+            // free, and records what A kept, which releases the key.* B was there for that failure.
+            AtLast::Recorded if claim.state == State::Running || self.waited == Some(claim.id) => {
                 Ok(Err(self.store.get(claim.id)?.map_or(Next::Look, |ended| Next::Past(Box::new(ended)))))
             }
             AtLast::Recorded => Ok(Err(Next::Look)),
@@ -215,6 +217,7 @@ impl Arrival<'_> {
         // From now on this arrival is there: of an attempt that begins later and ends before the insert below it is told.
         self.seen = Some(seen);
         let held = in_place_of.as_ref().filter(|old| old.from == State::Held).map(|old| old.claim);
+        let resends = in_place_of.as_ref().is_some_and(|old| old.reason == Reason::Resent);
         let owner = settings::owner();
         let lock = self.by_locks(LockFile::take)?;
         // From here on a signal doesn't end this process: it would leave a claim behind that nobody knows to be empty.
@@ -247,7 +250,7 @@ impl Arrival<'_> {
         self.right = None;
         let next = match claimed {
             Claimed::Inserted { id, attempt, .. } => {
-                let answer = own::run(self, Owned { id, attempt, lock, signals })?;
+                let answer = own::run(self, Owned { id, attempt, lock, signals, resends })?;
                 return Ok(Next::Answer(Box::new(answer)));
             }
             // Somebody else has released what was to be sent again, and this arrival was there for no attempt of it.

@@ -16,7 +16,7 @@ use crate::commands::asking::{Asked, Question};
 use crate::commands::environment::Attempt;
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{ClaimId, Mark, Reason, State};
-use crate::domain::end::{End, EndTerms, Ended, judge_end};
+use crate::domain::end::{End, EndTerms, Ended, Open, judge_end};
 use crate::domain::store::{Finish, Finished, StoreError};
 use crate::exit;
 use crate::liveness::{Asker, AttemptLock, ProbeLock};
@@ -37,6 +37,8 @@ pub(super) struct Owned {
     pub(super) attempt: i64,
     pub(super) lock: AttemptLock,
     pub(super) signals: Signals,
+    /// Whether it is sent again in place of an attempt whose outcome is unknown.
+    pub(super) resends: bool,
 }
 
 /// Runs the command of a claim that this process owns.
@@ -45,9 +47,8 @@ pub(super) struct Owned {
 /// says running while its lock is free, which the next arrival holds.
 pub(super) fn run(arrival: &mut Arrival<'_>, owned: Owned) -> anyhow::Result<Answer> {
     if let Some(signal) = owned.signals.take_pending() {
-        let words = words::stopped_before_start(owned.id, signal);
         let code = u8::try_from(128 + signal).unwrap_or(exit::OWN);
-        return not_started(arrival, &owned, code, Some(signal), words);
+        return not_started(arrival, &owned, code, Some(signal), &words::stopped_before_start(signal));
     }
     let limit = limit(arrival);
     if limit.is_some() {
@@ -91,13 +92,13 @@ fn start(arrival: &mut Arrival<'_>, owned: &Owned) -> Result<Child, SpawnError> 
 
 fn could_not_start(arrival: &mut Arrival<'_>, owned: &Owned, error: &SpawnError) -> anyhow::Result<Answer> {
     let program = arrival.args.command[0].to_string_lossy();
-    let words = words::not_started(owned.id, &program, &error.to_string());
+    let words = words::could_not_start(&program, &error.to_string());
     let code = match error {
         SpawnError::NotFound(_) => exit::NOT_FOUND,
         SpawnError::NotExecutable(_) => exit::NOT_EXECUTABLE,
         SpawnError::System(_) => exit::OWN,
     };
-    not_started(arrival, owned, code, None, words)
+    not_started(arrival, owned, code, None, &words)
 }
 
 /// Waits for slow readers, once the outcome is recorded: they keep no claim busy. From here on a signal ends idem as it
@@ -193,7 +194,8 @@ fn is_completed_by_its_end(finished: Finished) -> bool {
 /// Before the end is recorded, so that those who wait find it taken when they wake, and take this probe's answer.
 fn right_to_ask(arrival: &Arrival<'_>, owned: &Owned, finish: &Finish) -> Option<ProbeLock> {
     arrival.means.probe.as_ref()?;
-    if judge_end(&finish.terms, finish.end, Some(Mark::Sending), false).state != State::Held {
+    let open = Open { step: false, earlier: owned.resends };
+    if judge_end(&finish.terms, finish.end, Some(Mark::Sending), open).state != State::Held {
         return None;
     }
     // Where locks fail, the next arrival asks.
@@ -221,13 +223,13 @@ fn ask(arrival: &mut Arrival<'_>, owned: &Owned, finished: Finished, _right: Pro
     question.ask(arrival.store.as_mut(), &owned.signals).ok()
 }
 
-/// Releases a claim whose command never started.
+/// Records that the command of a claim never started. `why`: what there is to say of it.
 fn not_started(
     arrival: &mut Arrival<'_>,
     owned: &Owned,
     code: u8,
     signal: Option<i32>,
-    words: Words,
+    why: &Words,
 ) -> anyhow::Result<Answer> {
     let finish = Finish {
         end: End::NotStarted,
@@ -242,18 +244,19 @@ fn not_started(
         Recording::Done { .. } => {
             let _ = owned.lock.release();
             let claim = arrival.store.get(owned.id)?.ok_or_else(|| anyhow::anyhow!("claim {} is gone", owned.id))?;
+            let words = words::not_started(&claim, why, &arrival.unknown(&claim));
             Ok(Answer::not_started(code, &claim, words))
         }
         Recording::Kept(file, error) => {
             let _ = owned.lock.release();
             let claim = arrival.store.get(owned.id).ok().flatten();
             let file = file.display().to_string();
-            let words = words::not_released_yet(owned.id, &words.message, &error.to_string(), &file);
+            let words = words::not_recorded_yet(owned.id, &why.message, &error.to_string(), &file);
             Ok(Answer::pending(code, claim, words, None))
         }
         Recording::Lost(error) => {
             let claim = arrival.store.get(owned.id).ok().flatten();
-            Ok(Answer::lost(code, claim, words::not_released(owned.id, &words.message, &error.to_string()), None))
+            Ok(Answer::lost(code, claim, words::start_unrecorded(owned.id, &why.message, &error.to_string()), None))
         }
     }
 }

@@ -439,6 +439,10 @@ impl Store for PostgresStore {
         self.ask(|conn| group::open_steps(conn, id))
     }
 
+    fn earlier_is_unknown(&mut self, id: ClaimId) -> Result<bool, StoreError> {
+        self.ask(|conn| writing::earlier_is_unknown(conn, id))
+    }
+
     fn held_for(&mut self, step: &Key) -> Result<Vec<Claim>, StoreError> {
         self.ask(|conn| group::held_for(conn, step))
     }

@@ -8,7 +8,7 @@ use super::group::{self, OPEN};
 use super::rows::{self, NOW, SYNCED};
 use super::{Connection, Trouble};
 use crate::domain::claim::{Chunk, Claim, ClaimId, Mark, Outcome, State, Stream};
-use crate::domain::end::{End, Ended, judge_end};
+use crate::domain::end::{End, Ended, Open, judge_end};
 use crate::domain::event::{EventKind, NewEvent};
 use crate::domain::group::Enclosing;
 use crate::domain::store::{Finish, Finished, Marked, NewOutput, NewResult, Transition};
@@ -228,8 +228,8 @@ pub(super) fn finish(
 ) -> Result<(Finished, bool), Trouble> {
     let bytes: usize = rest.iter().map(|chunk| chunk.data.len()).sum();
     let pieces = Pieces::of(rest, finish.recorded - i64::try_from(bytes).unwrap_or(0));
-    // Most commands leave no mark and have no steps, and the row says so itself: all is one statement.
-    let ended = judge_end(&finish.terms, finish.end, None, false);
+    // Most commands leave no mark, have no steps and are no resends, and the rows say so themselves: all is one statement.
+    let ended = judge_end(&finish.terms, finish.end, None, Open::default());
     let usual = Usual { finish, ended, pieces: &pieces }.record(conn, id)?;
     if usual.changed {
         return Ok((Finished::Recorded(ended), usual.waited));
@@ -252,7 +252,16 @@ pub(super) fn has_recorded(conn: &mut Connection, id: ClaimId, finish: &Finish) 
     Ok(false)
 }
 
-/// The end of an attempt without marks and, where they would matter, without steps.
+/// Whether a row of `claim` was sent again in place of one whose outcome is still unknown.
+///
+/// The attempt before it tells: the one was released in the transaction that inserted the other, so its turn is the one before;
+/// and nothing of a key is pruned while it is held or runs.
+const EARLIER_IS_UNKNOWN: &str = "EXISTS (
+    SELECT 1 FROM idem.claim earlier
+    WHERE earlier.key = claim.key AND earlier.turn = claim.turn - 1
+      AND earlier.state = 'released' AND earlier.reason = 'resent' AND earlier.outcome <> 'not-landed')";
+
+/// The end of an attempt without marks and, where that would matter, with nothing else unknown.
 struct Usual<'a> {
     finish: &'a Finish,
     ended: Ended,
@@ -271,7 +280,10 @@ impl Usual<'_> {
                ON CONFLICT DO NOTHING
              )
              SELECT waited FROM finished",
-            end_row("FROM synced", "mark IS NULL AND (NOT stepped OR $4 = 'landed')")
+            end_row(
+                "FROM synced",
+                &format!("mark IS NULL AND ($4 = 'landed' OR NOT stepped AND NOT {EARLIER_IS_UNKNOWN})")
+            )
         );
         let detail = self.finish.detail(self.ended);
         let kind = EventKind::became(self.ended.state).as_str();
@@ -347,13 +359,22 @@ fn finish_by_row(
     Ok((Finished::Late(claim.state), waited))
 }
 
-/// Judges an end by the row's mark. The steps matter, and are looked at, only where it has not landed.
+/// Judges an end by the row's mark. What else of the call is unknown matters, and is looked at, only where it has not landed.
 fn judge(conn: &mut Connection, claim: &Claim, finish: &Finish) -> Result<Ended, Trouble> {
-    let ended = judge_end(&finish.terms, finish.end, claim.mark, false);
-    if ended.outcome == Outcome::Landed || group::open_steps(conn, claim.id)?.is_empty() {
+    let ended = judge_end(&finish.terms, finish.end, claim.mark, Open::default());
+    if ended.outcome == Outcome::Landed {
         return Ok(ended);
     }
-    Ok(judge_end(&finish.terms, finish.end, claim.mark, true))
+    let step = !group::open_steps(conn, claim.id)?.is_empty();
+    let open = Open { step, earlier: earlier_is_unknown(conn, claim.id)? };
+    Ok(judge_end(&finish.terms, finish.end, claim.mark, open))
+}
+
+/// Tells whether an attempt was sent again in place of one whose outcome is still unknown.
+pub(super) fn earlier_is_unknown(conn: &mut Connection, id: ClaimId) -> Result<bool, Trouble> {
+    let sql = format!("SELECT {EARLIER_IS_UNKNOWN} FROM idem.claim WHERE id = $1");
+    let rows = conn.query(&sql, &[(&id, Type::INT8)])?;
+    Ok(rows.first().map(|row| rows::column(row, 0)).transpose()?.unwrap_or(false))
 }
 
 fn record_end(conn: &mut Connection, claim: &Claim, finish: &Finish, ended: Ended) -> Result<(), Trouble> {

@@ -289,6 +289,10 @@ impl Store for SqliteStore {
         self.read(|conn| group::open_steps(conn, id))
     }
 
+    fn earlier_is_unknown(&mut self, id: ClaimId) -> Result<bool, StoreError> {
+        self.read(|conn| write::earlier_is_unknown(conn, id))
+    }
+
     fn held_for(&mut self, step: &Key) -> Result<Vec<Claim>, StoreError> {
         self.read(|conn| group::held_for(conn, step))
     }

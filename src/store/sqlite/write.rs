@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::group::{join, open_attempt, open_steps};
 use super::rows::{self, millis};
 use crate::domain::claim::{Chunk, Claim, ClaimId, InPlaceOf, Mark, NewClaim, Outcome, State, Stream};
-use crate::domain::end::{End, Ended, judge_end};
+use crate::domain::end::{End, Ended, Open, judge_end};
 use crate::domain::event::{EventKind, NewEvent};
 use crate::domain::group::Enclosing;
 use crate::domain::key::Key;
@@ -270,13 +270,24 @@ pub(super) fn has_recorded(conn: &Connection, id: ClaimId, finish: &Finish) -> r
     Ok(false)
 }
 
-/// Judges an end. The steps matter, and are looked at, only where it has not landed.
+/// Judges an end. What else of the call is unknown matters, and is looked at, only where it has not landed.
 fn judge(tx: &Transaction<'_>, id: ClaimId, finish: &Finish, mark: Option<Mark>) -> rusqlite::Result<Ended> {
-    let ended = judge_end(&finish.terms, finish.end, mark, false);
-    if ended.outcome == Outcome::Landed || open_steps(tx, id)?.is_empty() {
+    let ended = judge_end(&finish.terms, finish.end, mark, Open::default());
+    if ended.outcome == Outcome::Landed {
         return Ok(ended);
     }
-    Ok(judge_end(&finish.terms, finish.end, mark, true))
+    let open = Open { step: !open_steps(tx, id)?.is_empty(), earlier: earlier_is_unknown(tx, id)? };
+    Ok(judge_end(&finish.terms, finish.end, mark, open))
+}
+
+/// Tells whether an attempt was sent again in place of one whose outcome is still unknown.
+///
+/// The attempt before it tells: the one was released in the transaction that inserted the other, so nothing stands between
+/// them; and nothing of a key is pruned while it is held or runs.
+pub(super) fn earlier_is_unknown(conn: &Connection, id: ClaimId) -> rusqlite::Result<bool> {
+    let sql = "SELECT state = 'released' AND reason = 'resent' AND outcome <> 'not-landed' FROM claim
+               WHERE key = (SELECT key FROM claim WHERE id = ?1) AND id < ?1 ORDER BY id DESC LIMIT 1";
+    Ok(conn.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()?.unwrap_or(false))
 }
 
 /// Ends the row if it may still be ended by its owner and has this mark. Returns how many rows that were.
