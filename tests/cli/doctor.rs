@@ -26,7 +26,7 @@ fn a_store_that_is_well_is_0_and_everything_is_told() {
     let answer = env.idem(["doctor"]).answer();
     let text = answer.exits(0).text();
     let store = env.store().display().to_string();
-    for words in [&store[..], "by default", "mode 0700", "mode 0600", "version 3", "write-ahead log", "synced", "free"]
+    for words in [&store[..], "by default", "mode 0700", "mode 0600", "version 4", "write-ahead log", "synced", "free"]
     {
         assert!(text.contains(words), "{words:?}\n{answer}");
     }
@@ -76,7 +76,7 @@ fn a_store_that_can_not_be_used_is_125_with_the_advice_of_a_run() {
     env.tamper("PRAGMA user_version = 99");
     let health = doctor(&env, 125);
     assert!(trouble(&health, "store")["hint"].as_str().is_some_and(|hint| hint.contains("newer idem")), "{health}");
-    env.tamper("PRAGMA user_version = 3");
+    env.tamper("PRAGMA user_version = 4");
     set_mode(env.store().parent().expect("a folder"), 0o777);
     trouble(&doctor(&env, 125), "store");
     set_mode(env.store().parent().expect("a folder"), 0o700);

@@ -51,7 +51,7 @@ fn a_store_of_schema_1_goes_on_as_it_was() {
     env.run("done").counting("echo result").answer().exits(122);
     env.run("done").script("echo result").answer().exits(0).prints("result\n").is_a_replay();
     env.run("unclear").external().script("exit 7").answer().exits(121);
-    assert_eq!(env.rows("PRAGMA user_version"), ["3"]);
+    assert_eq!(env.rows("PRAGMA user_version"), ["4"]);
     assert_eq!(env.states(), ["completed", "held", "released"]);
     // Nothing is known of when the host was up: a window is counted by the wall clock alone, and has long been over.
     env.run("unclear").external().args(["--resend-within", "1h"]).script("exit 7").answer().exits(121);

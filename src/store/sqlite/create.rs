@@ -22,8 +22,12 @@ use crate::store::guard::{self, sync_folder};
 use crate::store::{SqlitePlace, beside};
 
 /// Every step from an empty file to the newest schema; the store's `user_version` counts the steps done.
-const STEPS: &[&str] =
-    &[include_str!("schema/001.sql"), include_str!("schema/002.sql"), include_str!("schema/003.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/001.sql"),
+    include_str!("schema/002.sql"),
+    include_str!("schema/003.sql"),
+    include_str!("schema/004.sql"),
+];
 
 /// The newest schema version that this program knows.
 pub(super) const VERSION: i64 = STEPS.len() as i64;

@@ -8,6 +8,7 @@ mod create;
 mod error;
 mod group;
 pub mod health;
+mod listing;
 mod open;
 pub mod place;
 mod prune;
@@ -319,6 +320,12 @@ impl Store for SqliteStore {
             Err(StoreError::Busy(_)) => {}
             taken => taken?,
         }
+        if self.read(listing::is_due)? {
+            match self.without_waiting(|store| store.write_unsynced(listing::extend)) {
+                Err(StoreError::Busy(_)) => {}
+                listed => listed?,
+            }
+        }
         let frames = |conn: &Connection| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP);
         let (all, done) = self.read(frames)?;
         if all - done >= FRAMES_DUE {
@@ -344,7 +351,7 @@ impl Store for SqliteStore {
     }
 
     fn count(&mut self, filter: &Filter, most: u64) -> Result<u64, StoreError> {
-        self.read(|conn| read::count(conn, filter, most))
+        self.read(|conn| listing::count(conn, filter, most))
     }
 
     fn claims(&mut self, filter: &Filter) -> Result<Vec<Claim>, StoreError> {

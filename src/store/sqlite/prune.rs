@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use super::read::of_call;
+use super::listing::of_call;
 use super::write;
 use crate::domain::claim::{ClaimId, State};
 use crate::domain::prune::{Attempt, Bounds, Pruned, Pruning, Reached, groups, may_go};

@@ -2,11 +2,10 @@
 
 use std::io;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params};
 
-use super::rows;
-use crate::domain::claim::{Claim, ClaimId, LockPlace, State, Stream};
+use super::{listing, rows};
+use crate::domain::claim::{Claim, ClaimId, LockPlace, Stream};
 use crate::domain::event::Event;
 use crate::domain::key::Key;
 use crate::domain::store::{ClaimRef, Filter, Found, Listed, Which};
@@ -39,77 +38,14 @@ pub(super) fn list(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<L
               AND kind IN ('run', 'replay', 'busy', 'held', 'mismatch', 'inside-itself'))",
         rows::CLAIM
     );
-    select(conn, &columns, filter, |row| Ok(Listed { claim: rows::claim(row)?, arrivals: row.get(rows::CLAIM_WIDTH)? }))
+    listing::select(conn, &columns, filter, |row| {
+        Ok(Listed { claim: rows::claim(row)?, arrivals: row.get(rows::CLAIM_WIDTH)? })
+    })
 }
 
 /// Reads claims, newest first.
 pub(super) fn claims(conn: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Claim>> {
-    select(conn, rows::CLAIM, filter, rows::claim)
-}
-
-/// Counts the claims that fit.
-pub(super) fn count(conn: &Connection, filter: &Filter, most: u64) -> rusqlite::Result<u64> {
-    let (wanted, mut values) = conditions(filter);
-    values.push(i64::try_from(most).unwrap_or(i64::MAX).into());
-    let sql = format!("SELECT count(*) FROM (SELECT 1 FROM claim{wanted} LIMIT ?{})", values.len());
-    let counted: i64 = conn.query_row(&sql, params_from_iter(values), |row| row.get(0))?;
-    Ok(counted.cast_unsigned())
-}
-
-fn select<T>(
-    conn: &Connection,
-    columns: &str,
-    filter: &Filter,
-    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Vec<T>> {
-    let (wanted, mut values) = conditions(filter);
-    let mut sql = format!("SELECT {columns} FROM claim{wanted} ORDER BY id DESC");
-    if let Some(limit) = filter.limit {
-        values.push(i64::try_from(limit).unwrap_or(i64::MAX).into());
-        sql += &format!(" LIMIT ?{}", values.len());
-    }
-    let mut statement = conn.prepare(&sql)?;
-    let rows = statement.query_map(params_from_iter(values), read)?;
-    rows.collect()
-}
-
-/// Returns the filter's conditions, and the values that belong into them. The limit is none of them.
-fn conditions(filter: &Filter) -> (String, Vec<Value>) {
-    let mut wanted = Vec::new();
-    let mut values: Vec<Value> = Vec::new();
-    if !filter.states.is_empty() {
-        let words: Vec<&str> = filter.states.iter().copied().map(State::as_str).collect();
-        // The words are the program's own, and spelled out so that the partial indexes can be used.
-        wanted.push(match words.as_slice() {
-            // As the index of held claims has it: for a list of one it would not be used.
-            [one] => format!("state = '{one}'"),
-            _ => format!("state IN ('{}')", words.join("', '")),
-        });
-    }
-    wanted.extend(of_call([&filter.who, &filter.conv, &filter.tool], &mut values));
-    for (comparison, time) in [(">=", filter.since), ("<", filter.before)] {
-        if let Some(time) = time {
-            values.push(time.0.into());
-            wanted.push(format!("created_at {comparison} ?{}", values.len()));
-        }
-    }
-    if filter.without_steps {
-        wanted.push("(parent IS NULL OR state = 'held')".to_owned());
-    }
-    let wanted = if wanted.is_empty() { String::new() } else { format!(" WHERE {}", wanted.join(" AND ")) };
-    (wanted, values)
-}
-
-/// Returns the conditions that a claim is of this who, conv and tool, as far as they are given, and adds their values.
-pub(super) fn of_call(call: [&Option<String>; 3], values: &mut Vec<Value>) -> Vec<String> {
-    let mut wanted = Vec::new();
-    for (column, value) in ["who", "conv", "tool"].into_iter().zip(call) {
-        if let Some(value) = value {
-            values.push(value.clone().into());
-            wanted.push(format!("claim.{column} = ?{}", values.len()));
-        }
-    }
-    wanted
+    listing::select(conn, rows::CLAIM, filter, rows::claim)
 }
 
 /// Reads every attempt of a key, oldest first.

@@ -3,7 +3,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use super::read::of_call;
+use super::listing::of_call;
 use crate::domain::claim::State;
 use crate::domain::event::EventKind;
 use crate::domain::stats::{Day, Stats};
