@@ -9,7 +9,7 @@ use crate::idem::{Idem, output};
 use crate::machine::Disk;
 use crate::place::clean;
 use crate::report::{Row, times};
-use crate::sampling::{Ratio, Samples, Subject, interleave, time};
+use crate::sampling::{Ratio, Samples, Subject, WARM_UP, interleave, time};
 use crate::{Bench, Result};
 
 const GROUP: &str = "A store of a million claims";
@@ -30,32 +30,27 @@ pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
     };
     let idem = bench.place.idem.clone();
     let nothing = bench.place.tools.nothing.clone();
+    let rounds = bench.options.size.rounds.min(1000);
     let (large, empty) = (bench.place.store("million")?, bench.place.store("empty")?);
     for store in [&large, &empty] {
         idem.prove(store)?;
         output(&mut idem.run(store, 0, &[&nothing]))?;
+        for cleared in 0..rounds + WARM_UP {
+            output(&mut idem.run(store, FRESH - 1 - cleared, &[&nothing]))?;
+        }
+        let rare = ["--who", "bench", "--conv", "rare", "--tool", "true", "--"];
+        output(hands(&idem, store, &["run"]).args(rare).arg(&nothing))?;
     }
     fill(&sqlite3, &large)?;
 
     let mut next = FRESH;
     let mut subjects = Vec::new();
     for store in [&large, &empty] {
-        let (idem, store, nothing) = (idem.clone(), store.clone(), nothing.clone());
-        let (first, replay, list, show) = (idem.clone(), idem.clone(), idem.clone(), idem);
-        let (s1, s2, s3, s4) = (store.clone(), store.clone(), store.clone(), store);
-        let (n1, n2) = (nothing.clone(), nothing);
-        let mut number = next;
+        subjects.extend(of_store(&idem, store, next, &nothing));
         next += CLAIMS;
-        subjects.push(Subject::new("first run", move || {
-            number += 1;
-            first.run(&s1, number, &[&n1])
-        }));
-        subjects.push(Subject::new("replay", move || replay.run(&s2, 0, &[&n2])));
-        subjects.push(Subject::new("list page", move || hands(&list, &s3, &["list", "--limit", "2"])));
-        subjects.push(Subject::new("show", move || hands(&show, &s4, &["show", "2"])));
     }
     let mut disk = Disk::new(&bench.place)?;
-    let measured = interleave(&mut subjects, bench.options.size.rounds.min(1000), &mut bench.rng, &mut disk)?;
+    let measured = interleave(&mut subjects, rounds, &mut bench.rng, &mut disk)?;
     disk.report(GROUP, &mut bench.report);
     let per_store = subjects.len() / 2;
     for (index, subject) in subjects.iter().take(per_store).enumerate() {
@@ -65,6 +60,39 @@ pub(crate) fn measure(bench: &mut Bench) -> Result<()> {
         bench.report.push(GROUP, row.ratio(ratio).at_most(Some(1.15)));
     }
     prune(bench, &large, next, &measured[0])
+}
+
+/// What is done in one store. Its claims 1 and 2 are those that are proven by and replayed, the next ones are to be cleared.
+fn of_store(idem: &Idem, store: &Path, first: usize, nothing: &Path) -> Vec<Subject> {
+    let (mut number, mut cleared) = (first, 2);
+    let subject = |name, args: &'static [&'static str]| {
+        let (idem, store) = (idem.clone(), store.to_owned());
+        Subject::new(name, move || hands(&idem, &store, args))
+    };
+    let lists = [
+        subject("show", &["show", "2"]),
+        subject("list page", &["list", "--limit", "2"]),
+        subject("list of two filters, one match", &["list", "--who", "bench", "--tool", "true", "--conv", "rare"]),
+        subject("list that matches nobody: --conv", &["list", "--who", "bench", "--conv", "nobody"]).ending_with(1),
+        subject("list that matches nobody: --state", &["list", "--all", "--state", "held,running"]).ending_with(1),
+        subject("list that matches nobody: --since", &["list", "--since", "2099-01-01T00:00:00Z"]).ending_with(1),
+    ];
+    let (runs, s1, n1) = (idem.clone(), store.to_owned(), nothing.to_owned());
+    let (replays, s2, n2) = (runs.clone(), s1.clone(), n1.clone());
+    let (clears, s3) = (runs.clone(), s1.clone());
+    let mut subjects = vec![
+        Subject::new("first run", move || {
+            number += 1;
+            runs.run(&s1, number, &[&n1])
+        }),
+        Subject::new("replay", move || replays.run(&s2, 0, &[&n2])),
+        Subject::new("clear", move || {
+            cleared += 1;
+            hands(&clears, &s3, &["clear", &cleared.to_string()])
+        }),
+    ];
+    subjects.extend(lists);
+    subjects
 }
 
 /// Prunes all of it, and starts first runs one after the other meanwhile. What the slowest took longer than the median of
@@ -103,19 +131,22 @@ fn hands(idem: &Idem, store: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Adds completed claims that ended forty days ago, each with its two events and a little output.
+/// Adds completed claims that ended forty days ago, each with its two events and a little output; they are listed, as they would be
+/// had a million runs made them.
 fn fill(sqlite3: &Path, store: &Path) -> Result<()> {
     let script = format!(
         "BEGIN;
          INSERT INTO claim (key, state, reason, outcome, effect, attempt, who, conv, tool, params, command, exit_code,
-                            created_at, finished_at, lock_offset, lock_inode, owner, process)
+                            created_at, finished_at, lock_offset, lock_inode, owner, process, listed)
          WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < {CLAIMS})
          SELECT lower(hex(randomblob(32))), 'completed', 'exit', 'landed', 'local', 1, 'bench', 'old', 'true',
-                '{{\"n\":' || i || '}}', x'747275650000', 0, t - 10, t, i, 1, 'a@h[1]', 'start 1'
+                '{{\"n\":' || i || '}}', x'747275650000', 0, t - 10, t, i, 1, 'a@h[1]', 'start 1', 1
          FROM n, (SELECT unixepoch() * 1000 - 40 * 86400000 AS t);
          INSERT INTO event SELECT id, 1, created_at, 'run', 'a@h[1]', NULL FROM claim WHERE conv = 'old';
          INSERT INTO event SELECT id, 2, finished_at, 'became-completed', 'a@h[1]', '{{}}' FROM claim WHERE conv = 'old';
          INSERT INTO output (claim, stream, data) SELECT id, 1, randomblob(100) FROM claim WHERE conv = 'old';
+         UPDATE claim SET listed = 1 WHERE conv <> 'old';
+         UPDATE listing SET last = (SELECT max(id) FROM claim);
          COMMIT;
          PRAGMA wal_checkpoint(TRUNCATE)"
     );

@@ -120,11 +120,18 @@ fn percentile(values: &mut [f64], percent: f64) -> f64 {
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     next: Box<dyn FnMut() -> Command>,
+    /// What it ends with.
+    code: i32,
 }
 
 impl Subject {
     pub(crate) fn new(name: &'static str, next: impl FnMut() -> Command + 'static) -> Self {
-        Self { name, next: Box::new(next) }
+        Self { name, next: Box::new(next), code: 0 }
+    }
+
+    /// One that ends with another exit code than 0 where all is well.
+    pub(crate) fn ending_with(self, code: i32) -> Self {
+        Self { code, ..self }
     }
 }
 
@@ -143,7 +150,8 @@ pub(crate) fn interleave(
         rng.shuffle(&mut order);
         for &index in &order {
             let mut command = (subjects[index].next)();
-            let time = time(&mut command).map_err(|error| format!("{}: {error}", subjects[index].name))?;
+            let time = time_of(&mut command, subjects[index].code)
+                .map_err(|error| format!("{}: {error}", subjects[index].name))?;
             if round >= WARM_UP {
                 times[index].push(time);
             }
@@ -154,11 +162,15 @@ pub(crate) fn interleave(
 
 /// Times one whole process, from fork to wait, in milliseconds. Every subject gets the same three streams.
 pub(crate) fn time(command: &mut Command) -> Result<f64> {
+    time_of(command, 0)
+}
+
+fn time_of(command: &mut Command, code: i32) -> Result<f64> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let start = Instant::now();
     let status = command.status()?;
     let time = millis(start);
-    if status.success() { Ok(time) } else { Err(format!("{} ended with {status}", shown(command)).into()) }
+    if status.code() == Some(code) { Ok(time) } else { Err(format!("{} ended with {status}", shown(command)).into()) }
 }
 
 pub(crate) fn millis(since: Instant) -> f64 {
