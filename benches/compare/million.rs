@@ -74,7 +74,7 @@ fn of_store(idem: &Idem, store: &Path, first: usize, nothing: &Path) -> Vec<Subj
         subject("list page", &["list", "--limit", "2"]),
         subject("list of two filters, one match", &["list", "--who", "bench", "--tool", "true", "--conv", "rare"]),
         subject("list that matches nobody: --conv", &["list", "--who", "bench", "--conv", "nobody"]).ending_with(1),
-        subject("list that matches nobody: --state", &["list", "--all", "--state", "held,running"]).ending_with(1),
+        subject("list that matches nobody: --state", &["list", "--state", "held", "--state", "running"]).ending_with(1),
         subject("list that matches nobody: --since", &["list", "--since", "2099-01-01T00:00:00Z"]).ending_with(1),
     ];
     let (runs, s1, n1) = (idem.clone(), store.to_owned(), nothing.to_owned());
