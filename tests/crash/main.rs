@@ -2,8 +2,8 @@
 //! (`sweep`), every system call fails in turn (`faults`), disks fill up, turn read-only and go away (`disks`), files are
 //! damaged (`damage`), and the power is cut at every write (`power`).
 //!
-//! `cargo test` tries a part of the points, another one each time; `IDEM_TEST_FULL=1 cargo test --release --test crash`
-//! tries all of them. `FAULT_SEED` repeats a failed one. See docs/testing.md. Needs `strace` and `sqlite3`.
+//! `cargo test` tries a part of the points, always the same one unless `FAULT_SEED` says otherwise; `IDEM_TEST_FULL=1 cargo
+//! test --release --test crash` tries all of them. See docs/testing.md. Needs `strace` and `sqlite3`.
 
 #[path = "../cli"]
 mod shared {

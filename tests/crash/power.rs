@@ -15,7 +15,7 @@ use self::disk::{Disk, Image};
 use self::journal::{Event, read};
 use crate::after::{OUT, at_most, replays};
 use crate::env::{Answer, Call, TestEnv};
-use crate::points::{DAMAGED, DOUBLE_RUN, Figures, LOST_RESULT, at, full, try_some};
+use crate::points::{DAMAGED, DOUBLE_RUN, Figures, LOST_RESULT, at, full, seed, try_some};
 
 /// How many images `cargo test` tries of each story.
 const QUICK: usize = 100;
@@ -261,7 +261,7 @@ fn learn(known: &mut [(usize, Known)], number: usize, what: Known) {
 
 /// Cuts the power at about so many of the points that there are.
 fn cut(room: &str, story: &Story, count: usize) -> Figures {
-    let images = story.images(crate::env::new_seed());
+    let images = story.images(seed());
     let moments: HashSet<usize> = images.iter().map(|(moment, _)| *moment).collect();
     try_some(format!("{room}, {} moments", moments.len()), &images, count, |(index, image)| {
         let moment = &story.moments[*index];
