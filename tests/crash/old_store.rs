@@ -5,8 +5,11 @@ use std::process::{Command, Stdio};
 
 use crate::env::{TestEnv, set_mode};
 
-const STEPS: [&str; 2] =
-    [include_str!("../../src/store/sqlite/schema/001.sql"), include_str!("../../src/store/sqlite/schema/002.sql")];
+const STEPS: [&str; 3] = [
+    include_str!("../../src/store/sqlite/schema/001.sql"),
+    include_str!("../../src/store/sqlite/schema/002.sql"),
+    include_str!("../../src/store/sqlite/schema/003.sql"),
+];
 
 /// Makes the default store as this schema had it, with a completed claim of `done`, a held one of `unclear` and a
 /// released one of `gone`.

@@ -18,7 +18,7 @@ const IDEM: &str = env!("CARGO_BIN_EXE_idem");
 type Play = fn(&TestEnv, Words<'_>);
 type Words<'a> = &'a [String];
 
-const STORIES: [(&str, Play); 21] = [
+const STORIES: [(&str, Play); 22] = [
     ("a first run that makes the store", local_first),
     ("a first run, again if interrupted", local_rerun),
     ("a first run, external", external_first),
@@ -40,6 +40,7 @@ const STORIES: [(&str, Play); 21] = [
     ("a send again", resend),
     ("a migration from schema 1", |env, words| migration(env, words, 1)),
     ("a migration from schema 2", |env, words| migration(env, words, 2)),
+    ("a migration from schema 3", |env, words| migration(env, words, 3)),
 ];
 
 fn knows(answer: &Answer, code: i32) -> bool {
