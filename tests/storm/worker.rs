@@ -99,7 +99,7 @@ impl Worker<'_> {
         arrival
     }
 
-    fn make(&self, key: &str, drawn: Arrival) {
+    fn make(&mut self, key: &str, drawn: Arrival) {
         let arrival = self.storm.next_number();
         let Arrival { mut options, resends, reruns, changed, plan, blow, raw } = drawn;
         if resends {
@@ -123,6 +123,10 @@ impl Worker<'_> {
         self.storm.heard(key, &answer);
         let answered = Answered { arrival, key: key.to_owned(), ..read(&answer, &envelope, raw) };
         self.storm.journal.write(&Fact::Answered(answered));
+        if answer.code() == Some(125) {
+            // As every caller does whom the store is away for; else nearly all arrivals would be of that kind.
+            thread::sleep(self.random.up_to(Duration::from_millis(400)));
+        }
     }
 
     fn blow(&mut self) -> Option<(Duration, Blow)> {

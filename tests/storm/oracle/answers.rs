@@ -106,8 +106,9 @@ fn replays_are_equal(case: &Case<'_>) -> Vec<Violation> {
     for (_, answered) in &case.answers {
         let reason = answered.reason.as_deref();
         // What a probe or a person said takes the place of what its own run printed.
-        let own = answered.error.is_none() && matches!(reason, Some("exit" | "landed-exit" | "kept-failure"));
-        if !answered.told || answered.id.is_none() || !(answered.idempotent || own) {
+        let own = matches!(reason, Some("exit" | "landed-exit" | "kept-failure"));
+        let whole = answered.told && answered.code.is_some() && answered.error.is_none();
+        if !whole || answered.id.is_none() || !(answered.idempotent || own) {
             continue;
         }
         let first = *given.entry((answered.id, answered.state.as_deref(), reason)).or_insert(answered);
