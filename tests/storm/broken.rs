@@ -30,7 +30,7 @@ pub(crate) fn is_impatient() {
 }
 
 /// Plays one of them; the arguments are the real idem and what it is asked.
-pub(crate) fn play(part: &str, args: Vec<String>) -> u8 {
+pub(crate) fn play(part: &str, args: &[String]) -> u8 {
     let (idem, args) = args.split_first().expect("an idem");
     let is_run = args.first().is_some_and(|verb| verb == "run");
     let tool = args.iter().position(|arg| arg == "--tool").map(|at| args[at + 1].as_str());

@@ -97,6 +97,9 @@ impl Part {
     /// What the call is for.
     fn act(&self) -> u8 {
         print(&format!("{} by arrival {} in claim {}\n", self.key, self.arrival, self.claim));
+        if self.plan.looks {
+            self.say(["show", &self.claim.to_string()], None);
+        }
         thread::sleep(Duration::from_millis(self.plan.before));
         print(&"x".repeat(self.plan.prints));
         if self.kind == Kind::Grouped && !self.make_group() {

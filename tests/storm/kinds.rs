@@ -136,6 +136,8 @@ pub(crate) struct Plan {
     pub(crate) dies: Option<u64>,
     /// When it kills its idem, and goes on.
     pub(crate) orphans: Option<u64>,
+    /// Whether it looks for its own claim.
+    pub(crate) looks: bool,
     /// Whether the probe can't tell.
     pub(crate) mute: bool,
     pub(crate) steps: Vec<Plan>,
@@ -166,6 +168,7 @@ impl Plan {
             prints: if random.below(4) == 0 { random.below(16 << 10) } else { 0 },
             dies: at(random, 12),
             orphans: at(random, 12),
+            looks: random.below(8) == 0,
             mute: random.below(5) == 0,
             steps: steps.iter().map(|step: &String| Plan::drawn(random, step)).collect(),
         }

@@ -54,12 +54,12 @@ fn main() -> ExitCode {
     let mut args = std::env::args();
     match (args.nth(1).as_deref(), args.next()) {
         // A part in the storm, played in a process of its own.
-        (Some("play"), Some(part)) => play(&part, args.collect()),
+        (Some("play"), Some(part)) => play(&part, &args.collect::<Vec<_>>()),
         _ => harness::run(&TESTS),
     }
 }
 
-fn play(part: &str, args: Vec<String>) -> ExitCode {
+fn play(part: &str, args: &[String]) -> ExitCode {
     let code = match part {
         "command" => command::play(&args[0]),
         "probe" => command::play_probe(&args[0]),

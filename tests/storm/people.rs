@@ -22,7 +22,7 @@ impl Worker<'_> {
         let Some(claim) = holder["id"].as_i64() else { return };
         let says: &[&[&str]] = match holder["state"].as_str() {
             Some("held") => &[&["clear"], &["landed"], &["not-landed"], &["not-landed"], &["reconcile"]],
-            Some("completed") => &[&["clear"], &["clear"], &["nothing"]],
+            Some("completed") => &[&["clear"]],
             _ => &[
                 &["clear"],
                 &["not-landed"],

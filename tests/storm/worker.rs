@@ -49,8 +49,8 @@ impl Worker<'_> {
         while !self.storm.is_over() {
             let key = self.storm.key(self.random.below(KEYS));
             match self.random.below(100) {
-                0..80 => self.arrive(&key),
-                80..95 => self.have_a_word(&key),
+                0..75 => self.arrive(&key),
+                75..96 => self.have_a_word(&key),
                 _ => self.look_around(&key),
             }
         }
@@ -179,7 +179,7 @@ impl Storm {
         home: &'a TestEnv,
         args: impl IntoIterator<Item = A>,
     ) -> Call<'a> {
-        let idem = self.in_its_place.as_deref().map_or(Vec::new(), |part| vec![self.exe.as_str(), "play", part]);
+        let idem = self.in_its_place.map_or(Vec::new(), |part| vec![self.exe.as_str(), "play", part]);
         let mut call = home.idem(args).under(idem);
         for (name, value) in &self.vars {
             call = call.var(name, value);

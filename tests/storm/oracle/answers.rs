@@ -15,7 +15,7 @@ pub(super) fn judge(case: &Case<'_>) -> Vec<Violation> {
         let objections = [code(case, answered), start(answered, &started), end(case, answered, &started)];
         for objection in objections.into_iter().flatten() {
             let text = format!("{objection}: {answered:?}, which began {started:?}");
-            violations.push(case.violation("answer", text));
+            violations.push(case.violation("answer", &text));
         }
     }
     violations.extend(stays_completed(case));
@@ -93,7 +93,7 @@ fn stays_completed(case: &Case<'_>) -> Vec<Violation> {
         };
         let again = case.starts.iter().find(|start| start.claim > claim && !cleared(start));
         if let (Some(start), false) = (again, expired) {
-            violations.push(case.violation("G4", format!("claim {claim} was told to be completed, and {start:?}")));
+            violations.push(case.violation("G4", &format!("claim {claim} was told to be completed, and {start:?}")));
         }
     }
     violations
@@ -114,7 +114,7 @@ fn replays_are_equal(case: &Case<'_>) -> Vec<Violation> {
         let first = *given.entry((answered.id, answered.state.as_deref(), reason)).or_insert(answered);
         let same = |of: &Answered| (of.code, of.exit_code, of.signal.clone(), of.stdout.clone());
         if same(first) != same(answered) {
-            violations.push(case.violation("G4", format!("{first:?} and {answered:?}")));
+            violations.push(case.violation("G4", &format!("{first:?} and {answered:?}")));
         }
     }
     violations

@@ -42,6 +42,8 @@ pub(super) struct Case<'a> {
     pub(super) answers: Vec<(usize, &'a Answered)>,
     /// What each command exited with, as far as it came to its end.
     pub(super) ends: BTreeMap<i64, u8>,
+    /// What idem exited with when commands asked for their own claims.
+    pub(super) looks: Vec<(i64, Option<i32>)>,
     /// When a probe said that nothing had arrived.
     pub(super) probed_no: Vec<usize>,
     resends: BTreeSet<u64>,
@@ -61,6 +63,7 @@ impl<'a> Case<'a> {
             words: Vec::new(),
             answers: Vec::new(),
             ends: BTreeMap::new(),
+            looks: Vec::new(),
             probed_no: Vec::new(),
             resends: BTreeSet::new(),
             reruns: BTreeSet::new(),
@@ -89,6 +92,9 @@ impl<'a> Case<'a> {
                 alive: alive.clone(),
             }),
             Fact::Ended { claim, code, .. } => drop(self.ends.insert(*claim, *code)),
+            Fact::Said { claim, what_was_said, code, .. } if what_was_said.starts_with("show ") => {
+                self.looks.push((*claim, *code));
+            }
             Fact::Probed { says: 1, .. } => self.probed_no.push(at),
             Fact::Word { word, claim, says, force, .. } => {
                 numbers.insert(*word, self.words.len());
@@ -106,8 +112,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    pub(super) fn violation(&self, promise: &'static str, text: String) -> Violation {
-        Violation { promise, key: format!("{} ", self.key).trim().to_owned(), text: format!("{:?}: {text}", self.kind) }
+    pub(super) fn violation(&self, promise: &'static str, text: &str) -> Violation {
+        Violation { promise, key: self.key.to_owned(), text: format!("{:?}: {text}", self.kind) }
     }
 
     pub(super) fn row(&self, claim: i64) -> Option<&'a Row> {

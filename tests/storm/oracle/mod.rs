@@ -38,6 +38,7 @@ pub(crate) struct Figures {
     runs: usize,
     replays: usize,
     held: usize,
+    refused: usize,
     kills: usize,
     clears: usize,
     resolves: usize,
@@ -48,11 +49,12 @@ pub(crate) struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { arrivals, runs, replays, held, kills, clears, resolves, server_kills, claims, sent } = self;
+        let Figures { arrivals, runs, replays, held, refused, kills, clears, resolves, server_kills, claims, sent } =
+            self;
         write!(
             f,
-            "{arrivals} arrivals, {claims} claims, {runs} runs, {sent} sent, {replays} replays, {held} held, {kills} kills, \
-             {clears} clears, {resolves} resolves, {server_kills} server kills"
+            "{arrivals} arrivals, {claims} claims, {runs} runs, {sent} sent, {replays} replays, {held} held, {refused} refused, \
+             {kills} kills, {clears} clears, {resolves} resolves, {server_kills} server kills"
         )
     }
 }
@@ -105,6 +107,7 @@ fn figures(facts: &[Fact], standing: &Standing) -> Figures {
             Fact::Started { .. } => figures.runs += 1,
             Fact::Answered(answered) if answered.idempotent => figures.replays += 1,
             Fact::Answered(answered) if answered.code == Some(121) => figures.held += 1,
+            Fact::Answered(answered) if answered.code == Some(125) => figures.refused += 1,
             Fact::Kills { .. } => figures.kills += 1,
             Fact::ServerKilled => figures.server_kills += 1,
             Fact::Word { word, says, .. } => drop(words.insert(*word, says.as_str())),

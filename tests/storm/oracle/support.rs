@@ -10,18 +10,18 @@ pub(super) fn judge(case: &Case<'_>) -> Vec<Violation> {
     for (n, row) in case.rows.iter().enumerate() {
         let next = case.rows.get(n + 1).copied();
         if !is_true(case, row, next) {
-            violations.push(case.violation("truth", format!("{row:?} is not so: end {:?}", case.ends.get(&row.id))));
+            violations.push(case.violation("truth", &format!("{row:?} is not so: end {:?}", case.ends.get(&row.id))));
         }
         if !has_its_outcome(row) {
-            violations.push(case.violation("truth", format!("the outcome of {row:?}")));
+            violations.push(case.violation("truth", &format!("the outcome of {row:?}")));
         }
         if next.is_some_and(|next| row.holds_key() || next.attempt < row.attempt) {
-            violations.push(case.violation("G2", format!("{row:?} is not the newest: {next:?}")));
+            violations.push(case.violation("G2", &format!("{row:?} is not the newest: {next:?}")));
         }
     }
     let runs = case.rows.len();
     if case.events.is_some_and(|events| events != (runs, true)) {
-        violations.push(case.violation("G7", format!("{runs} attempts, and events {:?}", case.events)));
+        violations.push(case.violation("G7", &format!("{runs} attempts, and events {:?}", case.events)));
     }
     violations
 }
@@ -45,6 +45,8 @@ fn is_true(case: &Case<'_>, row: &Row, next: Option<&Row>) -> bool {
         ("held", "exit") => kind.is_external() && exited && end != Some(0),
         ("held", "signal" | "timeout") => kind.is_external(),
         ("held", "interrupted") => true,
+        // Its own attempt may not even have begun: held for the one before it.
+        ("held", "resent") => kind.may_resend(),
         ("held", "owner-lost") => case.store_goes_away,
         ("held" | "released", "steps") => kind == Kind::Grouped,
         ("released", "exit") => !kind.is_external() && exited && end != Some(0),
