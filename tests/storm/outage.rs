@@ -15,7 +15,7 @@ pub(crate) fn in_postgresql() {
     if cfg!(not(feature = "postgres")) {
         return;
     }
-    let Some(server) = Server::private(Disk::Real) else { return };
+    let Some(server) = Server::private(Disk::Memory) else { return };
     let url = server.url(&server.database());
     let mut storm = Storm::new((0..HOMES).map(|_| TestEnv::with_store(Some(url.clone()))).collect());
     // Short ones, so that outcomes are kept on the host and owners are lost in an outage.
@@ -35,7 +35,7 @@ fn kill_again_and_again(storm: &Storm, server: &Server) {
     let mut random = Random::new(storm.seed, "server", 0);
     while !storm.is_over() {
         // No moment is the right one here either.
-        thread::sleep(random.up_to(Duration::from_millis(2500)));
+        thread::sleep(random.up_to(Duration::from_millis(4000)));
         storm.journal.write(&Fact::ServerKilled);
         server.kill_9();
         thread::sleep(random.up_to(Duration::from_millis(800)));

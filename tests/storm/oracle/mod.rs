@@ -39,6 +39,7 @@ pub(crate) struct Figures {
     replays: usize,
     held: usize,
     refused: usize,
+    kept: usize,
     kills: usize,
     clears: usize,
     resolves: usize,
@@ -49,11 +50,23 @@ pub(crate) struct Figures {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Figures { arrivals, runs, replays, held, refused, kills, clears, resolves, server_kills, claims, sent } =
-            self;
+        let Figures {
+            arrivals,
+            runs,
+            replays,
+            held,
+            refused,
+            kept,
+            kills,
+            clears,
+            resolves,
+            server_kills,
+            claims,
+            sent,
+        } = self;
         write!(
             f,
-            "{arrivals} arrivals, {claims} claims, {runs} runs, {sent} sent, {replays} replays, {held} held, {refused} refused, \
+            "{arrivals} arrivals, {claims} claims, {runs} runs, {sent} sent, {replays} replays, {held} held, {refused} refused, {kept} kept for later, \
              {kills} kills, {clears} clears, {resolves} resolves, {server_kills} server kills"
         )
     }
@@ -108,6 +121,7 @@ fn figures(facts: &[Fact], standing: &Standing) -> Figures {
             Fact::Answered(answered) if answered.idempotent => figures.replays += 1,
             Fact::Answered(answered) if answered.code == Some(121) => figures.held += 1,
             Fact::Answered(answered) if answered.code == Some(125) => figures.refused += 1,
+            Fact::Answered(answered) if answered.error.as_deref() == Some("pending") => figures.kept += 1,
             Fact::Kills { .. } => figures.kills += 1,
             Fact::ServerKilled => figures.server_kills += 1,
             Fact::Word { word, says, .. } => drop(words.insert(*word, says.as_str())),

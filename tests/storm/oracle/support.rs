@@ -12,7 +12,7 @@ pub(super) fn judge(case: &Case<'_>) -> Vec<Violation> {
         if !is_true(case, row, next) {
             violations.push(case.violation("truth", &format!("{row:?} is not so: end {:?}", case.ends.get(&row.id))));
         }
-        if !has_its_outcome(row) {
+        if !has_its_outcome(case, row) {
             violations.push(case.violation("truth", &format!("the outcome of {row:?}")));
         }
         if next.is_some_and(|next| row.holds_key() || next.attempt < row.attempt) {
@@ -69,8 +69,11 @@ fn is_true(case: &Case<'_>, row: &Row, next: Option<&Row>) -> bool {
 }
 
 /// What is known of the write goes with the state.
-fn has_its_outcome(row: &Row) -> bool {
+fn has_its_outcome(case: &Case<'_>, row: &Row) -> bool {
+    // An owner whose claim was resolved by force, or while it couldn't be seen, may know better later.
+    let owner_may_live = case.store_goes_away || case.words.iter().any(|word| word.claim == row.id && word.force);
     match (row.state.as_str(), row.reason.as_str()) {
+        ("released" | "completed", "resolved") if owner_may_live => true,
         ("completed", "kept-failure" | "timeout") => row.outcome == "not-landed",
         ("completed", _) => row.outcome == "landed",
         ("held", _) | ("released", "resent" | "interrupted") => row.outcome == "unknown",
