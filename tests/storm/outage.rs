@@ -35,10 +35,10 @@ fn kill_again_and_again(storm: &Storm, server: &Server) {
     let mut random = Random::new(storm.seed, "server", 0);
     while !storm.is_over() {
         // No moment is the right one here either.
-        thread::sleep(random.up_to(Duration::from_millis(4000)));
+        thread::sleep(random.up_to(Duration::from_millis(5000)));
         storm.journal.write(&Fact::ServerKilled);
         server.kill_9();
-        thread::sleep(random.up_to(Duration::from_millis(800)));
+        thread::sleep(random.up_to(Duration::from_millis(600)));
         server.start_again();
     }
 }

@@ -125,7 +125,7 @@ impl Worker<'_> {
         self.storm.journal.write(&Fact::Answered(answered));
         if answer.code() == Some(125) {
             // As every caller does whom the store is away for; else nearly all arrivals would be of that kind.
-            thread::sleep(self.random.up_to(Duration::from_millis(400)));
+            thread::sleep(self.random.up_to(Duration::from_millis(800)));
         }
     }
 
