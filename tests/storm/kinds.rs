@@ -148,11 +148,14 @@ impl Plan {
     pub(crate) fn drawn(random: &mut Random, key: &str) -> Plan {
         let kind = Kind::of(key);
         let exit = draw_exit(random, kind);
-        let slow = random.below(8) == 0;
+        let at = |random: &mut Random, one_in: usize, length: usize| {
+            (random.below(one_in) == 0).then(|| random.below(length) as u64)
+        };
+        // Whoever waits for an idem that is killed comes while its command goes on.
+        let orphans = at(random, 8, 40);
+        let slow = orphans.is_some() || random.below(8) == 0;
         let length = if slow { 150 } else { 25 };
         let (before, after) = (random.below(length) as u64, random.below(length) as u64);
-        let at =
-            |random: &mut Random, one_in: usize| (random.below(one_in) == 0).then(|| random.below(length * 2) as u64);
         let sends = match exit {
             0 | LANDED => true,
             NOT_LANDED => false,
@@ -166,8 +169,8 @@ impl Plan {
             tells: random.below(2) == 0,
             exit,
             prints: if random.below(4) == 0 { random.below(16 << 10) } else { 0 },
-            dies: at(random, 12),
-            orphans: at(random, 12),
+            dies: at(random, 12, length * 2),
+            orphans,
             looks: random.below(8) == 0,
             mute: random.below(5) == 0,
             steps: steps.iter().map(|step: &String| Plan::drawn(random, step)).collect(),

@@ -46,14 +46,24 @@ pub(crate) struct Worker<'a> {
 impl Worker<'_> {
     /// Works until the storm is over.
     pub(crate) fn work(mut self) {
-        while !self.storm.is_over() {
-            let key = self.storm.key(self.random.below(KEYS));
+        for turn in 0.. {
+            if self.storm.is_over() {
+                return;
+            }
+            let key = self.pick(turn);
             match self.random.below(100) {
                 0..75 => self.arrive(&key),
                 75..96 => self.have_a_word(&key),
                 _ => self.look_around(&key),
             }
         }
+    }
+
+    /// Any key, or one of the five that all workers crowd about at this time, so that there is always somebody who waits.
+    fn pick(&mut self, turn: usize) -> String {
+        let crowded = turn / 8 * 5 + self.random.below(5);
+        let any = self.random.below(KEYS);
+        self.storm.key(if self.chance(50) { crowded % KEYS } else { any })
     }
 
     fn chance(&mut self, percent: usize) -> bool {
