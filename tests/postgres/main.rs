@@ -3,9 +3,9 @@
 //!
 //! They start private servers themselves, with the programs of an installed PostgreSQL (Debian: `postgresql`) and PgBouncer.
 //! Where these are missing, each test says that it was skipped, and passes; with `IDEM_TEST_NEED_POSTGRES=1` it fails.
-//! Network namespaces need root and `ip`; `IDEM_TEST_KEYS` and `IDEM_TEST_STORM_SECONDS` make two of them longer.
+//! Network namespaces need root and `ip`; `IDEM_TEST_KEYS` makes one of them longer. A server that dies while many
+//! run is in `tests/storm`.
 
-mod away;
 mod bad_input;
 mod basics;
 mod bouncer;
