@@ -13,6 +13,9 @@ use crate::env::new_seed;
 /// The seed of a quick run that is told none: whether a change passes is not to be drawn by lot.
 const QUICK: u64 = 1;
 
+/// After how many points a full run tells how far it is: it may be ended before its end.
+const TELL_EVERY: usize = 500;
+
 /// Whether every point is tried, and not only some of them.
 pub(crate) fn full() -> bool {
     std::env::var_os("IDEM_TEST_FULL").is_some()
@@ -71,7 +74,12 @@ pub(crate) fn try_some<P: Sync>(
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from).max(2) {
             scope.spawn(|| {
-                while let Some(point) = chosen.get(next.fetch_add(1, Ordering::SeqCst)) {
+                loop {
+                    let number = next.fetch_add(1, Ordering::SeqCst);
+                    let Some(point) = chosen.get(number) else { break };
+                    if full() && number > 0 && number % TELL_EVERY == 0 {
+                        let _ = writeln!(io::stderr(), "{room}: {number} of {} points so far", chosen.len());
+                    }
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| try_one(point))) {
                         let text = text_of(panic.as_ref());
                         if full() {
