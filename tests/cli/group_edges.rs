@@ -115,3 +115,32 @@ fn a_mismatch_gives_nothing_of_the_other_commands_result() {
     let told = env.run("t").args(["--json"]).script("echo other").answer().exits(122).envelope();
     assert_eq!((&told["stdout"], &told["members"]), (&serde_json::Value::Null, &serde_json::json!([])), "{told}");
 }
+
+/// A replay is the whole group. Where an envelope is all that is given back, one without the members would pass for the result.
+#[test]
+fn a_replay_whose_group_cannot_be_read_is_none() {
+    let env = TestEnv::new();
+    let call = |options: &[&str]| {
+        let call = env.run("t").args(options.iter().copied()).counting(&format!("{IDEM} emit order 7; echo out"));
+        call.answer()
+    };
+    assert_eq!(call(&["--json"]).exits(0).envelope()["members"][0]["name"], "order");
+    env.tamper("ALTER TABLE member RENAME TO away");
+    let failed = call(&["--json"]);
+    failed.exits(125).says("can't be read").says("nothing was run");
+    let envelope = failed.envelope();
+    assert_eq!(
+        (&envelope["idempotent"], &envelope["exit_code"]),
+        (&false.into(), &serde_json::Value::Null),
+        "{failed}"
+    );
+    assert!(envelope["error"]["message"].as_str().is_some_and(|message| message.contains("whole group")), "{failed}");
+    // What was passed on stays a replay; that its members are missing is told where they were to be.
+    call(&[]).exits(0).prints("out\n").is_a_replay();
+    let with_file = call(&["--status-file", "status"]);
+    with_file.exits(0).prints("out\n").is_a_replay().says("can't be read");
+    assert!(env.status_file("status")["error"]["kind"].is_string(), "{with_file}");
+    env.tamper("ALTER TABLE away RENAME TO member");
+    assert_eq!(call(&["--json"]).exits(0).envelope()["members"][0]["name"], "order");
+    assert_eq!(env.runs(), 1);
+}

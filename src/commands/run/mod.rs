@@ -130,17 +130,23 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         store,
         ui,
     };
-    let answer = arrival.settle().map(|answer| with_group(&mut arrival, answer));
+    let answer = arrival.settle().and_then(|answer| with_group(&mut arrival, answer));
     // The process is about to end, and the kernel closes and unlocks all at once: closing a store orderly is paid for.
     std::mem::forget(arrival);
     answer
 }
 
-/// Puts the members of the claim's group into an envelope that is wanted.
-fn with_group(arrival: &mut Arrival<'_>, mut answer: Answer) -> Answer {
-    let Some(id) = answer.envelope.id.filter(|_| arrival.wants_output && arrival.wants_group) else { return answer };
+/// Puts the members of the claim's group into an envelope that is wanted. Fails where that is all that a replay is to give back:
+/// without them it isn't whole, and nothing has been passed on yet (G4).
+fn with_group(arrival: &mut Arrival<'_>, mut answer: Answer) -> anyhow::Result<Answer> {
+    let Some(id) = answer.envelope.id.filter(|_| arrival.wants_output && arrival.wants_group) else {
+        return Ok(answer);
+    };
     match group::members(arrival.store.as_mut(), id, true) {
         Ok(members) => answer.envelope.members = group::fields(members),
+        Err(error) if answer.envelope.idempotent && arrival.args.json => {
+            return Err(error.context("the members of its group can't be read, and a replay is the whole group"));
+        }
         Err(error) => {
             // What ran or was replayed has been passed on: that its members can't be told is said, and changes no code.
             let failure = Failure::from_error(error);
@@ -148,7 +154,7 @@ fn with_group(arrival: &mut Arrival<'_>, mut answer: Answer) -> Answer {
             answer.envelope.error.get_or_insert(ErrorFields::of(&failure));
         }
     }
-    answer
+    Ok(answer)
 }
 
 /// One arrival: what it was called with, and the store that it asks.
