@@ -184,7 +184,8 @@ pub const PAGES: &[Page] = &[
         verb: "prune",
         description: &[
             "Completed claims and history whose end is older go, with their events, their output and their groups, in small \
-             transactions. A call whose completed claim is gone runs again when it comes.",
+             transactions. A call whose completed claim is gone runs again when it comes, and what is gone is no longer counted by \
+             idem stats.",
             "What is held or running stays, and so does all that it needs: every attempt of its key, and the steps of a group \
              that stays.",
         ],
@@ -202,7 +203,8 @@ pub const PAGES: &[Page] = &[
     Page {
         verb: "stats",
         description: &[
-            "Arrivals that ran nothing because their call had run, was running, was held or had another command.",
+            "Arrivals that ran nothing because their call had run, was running, was held or had another command. Held counts \
+             arrivals that were told so, held now the claims that are. What was pruned is not counted any more.",
         ],
         examples: &[("idem stats --since 30d", "See what idem has kept from running twice in a month")],
         statuses: OTHERS,

@@ -89,7 +89,9 @@ fn clear_all(store: &mut dyn Store, location: &Location, claims: &[Claim], args:
             claims.iter().filter(|claim| claim.id == *id).for_each(|claim| refuse(settle::changed_meanwhile(claim)));
             continue;
         }
-        ui::print(&format!("claim {id} went from {} to cleared: the next arrival runs the command\n", change.from))?;
+        let though = if change.from == State::Held { ", though it may have landed" } else { "" };
+        let from = change.from;
+        ui::print(&format!("claim {id} went from {from} to cleared: the next arrival runs the command{though}\n"))?;
     }
     Ok(code)
 }

@@ -168,7 +168,8 @@ fn open_claims(store: &mut dyn Store, location: &Location) -> Result<Vec<Finding
         "held",
         &held,
         " held, whose outcome nobody knows",
-        "`idem list --state held` shows them; `idem reconcile ID` asks the target, `idem resolve ID` says what you know",
+        "`idem show ID` tells of one; `idem reconcile ID` asks its target where a probe is stored with it, else ask it yourself and say \
+         `idem resolve ID landed` or `idem resolve ID not-landed`",
     );
     Ok(findings)
 }

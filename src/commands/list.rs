@@ -27,8 +27,12 @@ pub(super) fn list(global: &Global, args: &ListArgs) -> anyhow::Result<u8> {
     if claims.is_empty() {
         let none = Failure::new(Kind::Nothing, "no claim matches");
         filter.without_steps = false;
-        let steps = !args.steps && store.count(&filter, 1)? > 0;
-        return Err(if steps { none.hint("steps of other calls do: --steps shows them") } else { none }.into());
+        if !args.steps && store.count(&filter, 1)? > 0 {
+            return Err(none.hint("steps of other calls do: --steps shows them").into());
+        }
+        filter.states.clear();
+        let history = args.which.state.is_empty() && !args.all && store.count(&filter, 1)? > 0;
+        return Err(if history { none.hint("history does: --all shows it") } else { none }.into());
     }
     if args.json {
         for listed in &claims {

@@ -26,7 +26,7 @@ mod stats;
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 
 use crate::cli::{Parsed, Verb};
 use crate::exit::{self, Failure, Kind, Of};
@@ -83,7 +83,15 @@ pub fn not_parsed(args: &[OsString], error: &clap::Error) -> u8 {
         Of::Run => Failure::new(Kind::Usage, format!("{message}; nothing was run")),
         Of::Other => Failure::new(Kind::Usage, message),
     };
-    let usage = usage.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    // Before `--` a word that isn't an option is where the command was to begin, and what clap would say of `--` makes an
+    // option the command.
+    let is_word = error.get(ContextKind::InvalidArg).is_some_and(|arg| !arg.to_string().starts_with('-'));
+    let lacks_dashes = error.kind() == ErrorKind::UnknownArgument && is_word && args.iter().all(|arg| arg != "--");
+    let dashes =
+        (of == Of::Run && lacks_dashes).then(|| "put `--` before the command: `idem run … -- COMMAND`".to_owned());
+    let useful = |line: &&str| !line.is_empty() && !(of == Of::Run && line.starts_with("tip: to pass"));
+    let usage = usage.lines().map(str::trim).filter(useful).map(str::to_owned);
+    let usage = dashes.into_iter().chain(usage).collect::<Vec<_>>().join("; ");
     let failure = if usage.is_empty() { failure } else { failure.hint(usage) };
     if of == Of::Run && wants_json(args) {
         let _ = ui::print(&crate::view::envelope::Envelope::of_failure(&failure).line());

@@ -225,6 +225,11 @@ pub enum Which {
 
 /// A store of claims.
 pub trait Store {
+    /// Tells whether this opening made the store, at a place that somebody named: a mistyped one would be another ledger.
+    fn made_where_told(&self) -> bool {
+        false
+    }
+
     /// Returns the claim that holds the key. Reads only, and takes no lock that a writer could hold.
     fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError>;
 

@@ -90,8 +90,11 @@ pub fn story(facts: &Facts<'_>) -> String {
 }
 
 /// How it stands, in a few words.
-fn headline(facts: &Facts<'_>) -> &'static str {
-    match (facts.claim.state, facts.owner) {
+fn headline(facts: &Facts<'_>) -> String {
+    if let Some(later) = later(facts) {
+        return format!("it is history; a later attempt of its call, claim {}, is {}", later.id, later.state);
+    }
+    let words = match (facts.claim.state, facts.owner) {
         (State::Running, Some(Liveness::Alive) | None) => "its command runs",
         (State::Running, Some(Liveness::Dead)) => "its owner is dead and has left no outcome",
         (State::Running, Some(Liveness::Unprovable)) => "its owner can be proven neither alive nor dead",
@@ -101,7 +104,13 @@ fn headline(facts: &Facts<'_>) -> &'static str {
         (State::Released, _) => "the next arrival runs the command",
         (State::Cleared, _) => "a person has freed its key",
         (State::Expired, _) => "its result has expired",
-    }
+    };
+    words.to_owned()
+}
+
+/// The newest attempt of the call, where that isn't this one: what an arrival meets is that one's matter.
+fn later<'a>(facts: &Facts<'a>) -> Option<&'a Claim> {
+    facts.attempts.last().filter(|newest| newest.id > facts.claim.id)
 }
 
 /// How it ended; where a result was stated, the exit code is that one's, and the history tells the command's own.
@@ -200,6 +209,9 @@ fn stream(name: &str, bytes: &[u8]) -> String {
 
 fn what_now(facts: &Facts<'_>) -> Option<String> {
     let claim = facts.claim;
+    if let Some(later) = later(facts) {
+        return Some(format!("nothing about this one; `idem show {}` tells of the later attempt", later.id));
+    }
     let dead = matches!(facts.owner, Some(Liveness::Dead | Liveness::Unprovable));
     let window = claim.means.resend_within.zip(facts.first_start.as_ref());
     let window = window

@@ -316,17 +316,41 @@ pub fn busy(claim: &Claim, waited: bool) -> Words {
     }
 }
 
-/// The words of 122.
+/// The note of a run that made the store which it was told to use.
+pub fn made_store(store: &str) -> String {
+    format!("there was no store {store}: a new one was made, which knows of no earlier call")
+}
+
+/// The words of 122. Of a claim whose outcome isn't known yet they don't advise another key: that would send beside it.
 pub fn mismatch(claim: &Claim) -> Words {
-    Words {
-        message: format!(
-            "mismatch: claim {} has this key with another command ({}); nothing was run and nothing is replayed",
-            claim.id,
-            command(claim)
+    let id = claim.id;
+    let (stands, hint) = match claim.state {
+        State::Held => (
+            " and is held, its outcome unknown",
+            format!(
+                "claim {id} comes first: {}; a call with other params would send beside it. --allow-command-change is for a \
+                 difference that doesn't matter",
+                say(id)
+            ),
         ),
-        hint: Some(
+        State::Running => (
+            " and is running",
+            format!(
+                "wait for the end of claim {id}; a call with other params would run beside it. --allow-command-change is for a \
+                 difference that doesn't matter"
+            ),
+        ),
+        _ => (
+            "",
             "put what differs into --params, or use --allow-command-change if the difference doesn't matter".to_owned(),
         ),
+    };
+    Words {
+        message: format!(
+            "mismatch: claim {id} has this key with another command ({}){stands}; nothing was run and nothing is replayed",
+            command(claim)
+        ),
+        hint: Some(hint),
     }
 }
 

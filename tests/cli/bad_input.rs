@@ -23,6 +23,17 @@ fn refused_params(params: &[u8]) -> Answer {
 }
 
 #[test]
+fn a_command_without_its_dashes_is_told_where_they_belong() {
+    let env = TestEnv::new();
+    let forgotten = env.idem(["run", "--who", "a", "--conv", "c", "--tool", "t", "echo", "hi"]).answer();
+    forgotten.exits(125).says("nothing was run").says("put `--` before the command").does_not_say("tip");
+    let unknown = env.idem(["run", "--who", "a", "--conv", "c", "--name", "t", "--", "echo"]).answer();
+    // What the parser would advise makes the option the command.
+    unknown.exits(125).says("--name").does_not_say("to pass").does_not_say("put `--`");
+    env.idem(["run", "--who", "a", "--parms", "{}", "--", "echo"]).answer().exits(125).says("--params");
+}
+
+#[test]
 fn each_missing_part_of_the_identity_is_named() {
     refused(["--conv", "c", "--tool", "t"]).says("--who");
     refused(["--who", "a", "--tool", "t"]).says("--conv");

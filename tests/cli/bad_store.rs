@@ -98,6 +98,23 @@ fn a_folder_that_is_missing_is_refused_and_not_made() {
     refused_call(&env, env.run("t").var("IDEM_STORE", ""));
 }
 
+/// A mistyped path in a folder that is there would be another ledger, and its calls would all be new.
+#[test]
+fn who_makes_a_store_at_a_place_that_was_named_says_so_once() {
+    let env = TestEnv::new();
+    let told = env.file("told.db");
+    let call = |options: &[&str]| {
+        env.run("t").var("IDEM_STORE", &told).args(options.iter().copied()).counting("true").answer()
+    };
+    call(&[]).exits(0).says("there was no store").says("told.db").says("knows of no earlier call");
+    call(&[]).exits(0).is_a_replay().does_not_say("there was no store");
+    fs::remove_file(&told).expect("the store");
+    let _ = fs::remove_file(env.file("told.db-wal"));
+    call(&["--quiet"]).exits(0).says_exactly("");
+    env.run("t").counting("true").answer().exits(0).says_exactly("");
+    assert_eq!(env.runs(), 3, "three stores, the default one among them");
+}
+
 #[test]
 fn a_folder_that_others_can_write_to_is_refused() {
     let env = TestEnv::new();
@@ -105,7 +122,10 @@ fn a_folder_that_others_can_write_to_is_refused() {
     fs::create_dir(&folder).expect("a folder");
     for mode in [0o770, 0o707, 0o777, 0o1777] {
         set_mode(&folder, mode);
-        refused(&env, &folder.join("idem.db")).says("ledger").says("write");
+        refused(&env, &folder.join("idem.db"))
+            .says("ledger")
+            .says("can be written by other users")
+            .says("folder of your own");
         assert!(!folder.join("idem.db").exists());
     }
 }

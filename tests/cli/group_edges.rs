@@ -38,7 +38,8 @@ fn two_calls_are_not_held_for_each_other() {
     // Whatever each of them did meanwhile: their failures are known, and nobody is held.
     crate::env::wait_for("the end of both", || env.states().iter().all(|state| state == "released").then_some(()));
     env.write("calm", "");
-    call().exits(0).is_a_first_run();
+    // It runs, unless an arrival that S had begun ran it just before.
+    call().exits(0);
 }
 
 #[test]

@@ -82,6 +82,44 @@ fn show_tells_everything_about_a_claim() {
     }
 }
 
+/// What an arrival meets is the newest attempt's matter.
+#[test]
+fn show_of_an_earlier_attempt_names_the_later_one() {
+    let env = TestEnv::new();
+    let call =
+        |code: &str| env.run("t").external().args(["--allow-command-change"]).script(&format!("exit {code}")).answer();
+    call("7").exits(7);
+    env.idem(["resolve", "1", "not-landed"]).answer().exits(0);
+    let newest = env.idem(["show", "1"]).answer().text();
+    assert!(newest.contains("claim 1 is released: the next arrival runs the command"), "{newest}");
+    call("8").exits(8);
+    let earlier = env.idem(["show", "1"]).answer().text();
+    assert!(earlier.contains("it is history; a later attempt of its call, claim 2, is held"), "{earlier}");
+    assert!(earlier.contains("`idem show 2`") && !earlier.contains("the next arrival runs"), "{earlier}");
+}
+
+#[test]
+fn a_list_without_a_match_says_where_there_is_one() {
+    let env = TestEnv::new();
+    env.run("t").script("exit 1").answer().exits(1);
+    env.idem(["list"]).answer().exits(1).says("no claim matches").says("--all shows it");
+    env.idem(["list", "--tool", "other"]).answer().exits(1).does_not_say("--all");
+    env.idem(["list", "--all", "--tool", "other"]).answer().exits(1).does_not_say("--all");
+}
+
+#[test]
+fn clearing_what_is_held_says_that_it_may_have_landed() {
+    let env = TestEnv::new();
+    three_claims(&env);
+    env.run("held").external().script("exit 7").answer().exits(7);
+    let text = env.idem(["clear", "1", "4"]).answer().exits(0).text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        !lines[0].contains("though") && lines[1].ends_with("runs the command, though it may have landed"),
+        "{text}"
+    );
+}
+
 #[test]
 fn show_gives_back_the_raw_output() {
     let env = TestEnv::new();

@@ -2,6 +2,26 @@
 
 use crate::env::{Gate, TestEnv};
 
+/// Another key would send beside what may have landed: then that comes first.
+#[test]
+fn a_mismatch_with_what_is_unknown_advises_no_other_key() {
+    let env = TestEnv::new();
+    env.run("t").external().script("exit 7").answer().exits(7);
+    let held = env.run("t").external().args(["--json"]).script("exit 8").answer();
+    held.exits(122)
+        .says("and is held, its outcome unknown")
+        .says("idem resolve 1 landed")
+        .does_not_say("put what differs");
+    let gate = Gate::new(&env, "gate");
+    let owner = env.run("r").script("echo $$ > pid; read _ < gate").start();
+    owner.command();
+    let running = env.run("r").script("true").answer();
+    running.exits(122).says("and is running").says("wait for the end of claim 2").does_not_say("put what differs");
+    gate.open();
+    owner.answer().exits(0);
+    env.run("r").script("true").answer().exits(122).says("put what differs into --params").does_not_say("and is ");
+}
+
 #[test]
 fn another_command_under_a_completed_key_is_neither_run_nor_replayed() {
     let env = TestEnv::new();

@@ -42,6 +42,7 @@ use crate::settings;
 use crate::store::Location;
 use crate::ui::{self, Ui};
 use crate::view::envelope::{Envelope, ErrorFields, Output};
+use crate::view::words;
 
 /// How much of a claim's output is recorded, in bytes, both streams together (design §12, paths).
 pub(super) const MAX_OUTPUT: u64 = 64 * 1024 * 1024;
@@ -82,7 +83,7 @@ fn failed(args: &RunArgs, error: anyhow::Error) -> Answer {
         ..Envelope::of_failure(&failure)
     };
     let code = failure.kind.code(Of::Run);
-    let words = crate::view::words::Words { message: failure.message, hint: failure.hint };
+    let words = words::Words { message: failure.message, hint: failure.hint };
     Answer { code, envelope, words, tone: Tone::Error }
 }
 
@@ -106,6 +107,9 @@ fn arrive(global: &Global, args: &RunArgs, ui: &Ui, status_file: &mut Option<Fil
         return Err(error);
     }
     let mut store = location.open()?;
+    if store.made_where_told() {
+        ui.note(&words::made_store(&location.shown().to_string()));
+    }
     pending::deliver_before(&call.key, &location, store.as_mut(), ui)?;
     let mut arrival = Arrival {
         args,

@@ -156,7 +156,10 @@ impl StoreError {
                  missed; a symbolic link is fine"
             }
             StoreError::ForeignOwner(_) => "use a store of your own, or give this one to the user who runs idem",
-            StoreError::WritableByOthers(_) => "take the right to write from group and others (chmod go-w)",
+            StoreError::WritableByOthers(_) => {
+                "name a store in a folder of your own with --store or IDEM_STORE; or, where it is meant for you alone and no \
+                 shared folder such as /tmp, chmod go-w it"
+            }
             StoreError::NetworkFileSystem(..) => {
                 "name a store on a local file system with --store or IDEM_STORE; locks and shared memory don't hold \
                  over a network"

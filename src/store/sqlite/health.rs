@@ -73,7 +73,11 @@ fn file(path: &Path) -> Option<Finding> {
     Some(if metadata.uid() != geteuid().as_raw() {
         Finding::attention("file", format!("{told} belongs to another user"), "give it to the user who runs idem")
     } else if !metadata.is_file() {
-        Finding::attention("file", format!("{told} is no regular file"), "remove what is in its place")
+        Finding::attention(
+            "file",
+            format!("{told} is no regular file"),
+            "name a file's path, such as /path/to/idem.db, if this one was mistyped; else see what is in its place",
+        )
     } else if metadata.mode() & 0o077 != 0 {
         let hint = format!("chmod 600 {}: params and output are in there", path.display());
         Finding::attention("file", format!("{told} can be used by other users"), hint)

@@ -69,6 +69,7 @@ pub struct SqliteStore {
     /// How long a write waits for its turn and for other programs; `None`: for its turn as long as it takes.
     patience: Option<Duration>,
     log: ArrivalsLog,
+    made_where_told: bool,
 }
 
 /// Returns the version of SQLite.
@@ -84,6 +85,7 @@ impl SqliteStore {
             conn: opened.conn,
             log: ArrivalsLog::new(beside(&opened.path, "-arrivals")),
             path: opened.path,
+            made_where_told: opened.made_where_told,
             lock_path: place.lock_path(),
             queue: None,
             patience: None,
@@ -179,6 +181,10 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
+    fn made_where_told(&self) -> bool {
+        self.made_where_told
+    }
+
     fn holder(&mut self, key: &Key) -> Result<Option<Claim>, StoreError> {
         self.read(|conn| write::holder(conn, key))
     }

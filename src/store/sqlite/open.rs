@@ -18,6 +18,8 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Opened {
     pub(super) conn: Connection,
     pub(super) path: PathBuf,
+    /// Whether this opening made it, at a place that somebody named.
+    pub(super) made_where_told: bool,
 }
 
 /// Opens the store, creating it where it isn't there.
@@ -31,7 +33,8 @@ pub(super) fn open(place: &SqlitePlace) -> Result<Opened, StoreError> {
         }
         other => other?,
     }
-    if !guard::check_file(&path)? {
+    let is_there = guard::check_file(&path)?;
+    if !is_there {
         create::create(place, &folder)?;
     }
     let connected = || {
@@ -45,7 +48,7 @@ pub(super) fn open(place: &SqlitePlace) -> Result<Opened, StoreError> {
     if version < create::VERSION {
         create::migrate(&mut conn, place)?;
     }
-    Ok(Opened { conn, path })
+    Ok(Opened { conn, path, made_where_told: !is_there && !place.create_folder })
 }
 
 /// Tells whether there is no store yet: nothing of it, in a folder that may be made, or in one that is there.
