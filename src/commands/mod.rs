@@ -89,8 +89,8 @@ pub fn not_parsed(args: &[OsString], error: &clap::Error) -> u8 {
     let lacks_dashes = error.kind() == ErrorKind::UnknownArgument && is_word && args.iter().all(|arg| arg != "--");
     let dashes =
         (of == Of::Run && lacks_dashes).then(|| "put `--` before the command: `idem run … -- COMMAND`".to_owned());
-    let useful = |line: &&str| !line.is_empty() && !(of == Of::Run && line.starts_with("tip: to pass"));
-    let usage = usage.lines().map(str::trim).filter(useful).map(str::to_owned);
+    let useless = |line: &str| line.is_empty() || (of == Of::Run && line.starts_with("tip: to pass"));
+    let usage = usage.lines().map(str::trim).filter(|line| !useless(line)).map(str::to_owned);
     let usage = dashes.into_iter().chain(usage).collect::<Vec<_>>().join("; ");
     let failure = if usage.is_empty() { failure } else { failure.hint(usage) };
     if of == Of::Run && wants_json(args) {
