@@ -230,6 +230,18 @@ mod tests {
         (folder, a, b)
     }
 
+    /// Byte 0 is the writers' queue, and an attempt's own byte is somewhere below 2^62: who asks locks none of these.
+    #[test]
+    fn the_bytes_of_attempts_and_of_those_who_ask_are_apart() {
+        // No one is the mirror of another one.
+        let places = [1, 2, 3, 1 << 40, (1 << 40) + 1, (1 << 61) + 5].map(|offset| LockPlace { offset, inode: 7 });
+        let asking: Vec<i64> =
+            places.iter().flat_map(|&place| [probe_offset(place), owner_probe_offset(place)]).collect();
+        assert!(asking.iter().all(|&byte| byte >= 1 << 62));
+        let bytes: std::collections::HashSet<i64> = asking.iter().copied().collect();
+        assert_eq!(bytes.len(), asking.len(), "{asking:x?}");
+    }
+
     #[test]
     fn alive_until_released() {
         let (_folder, a, b) = two();
