@@ -111,7 +111,7 @@ impl LockFile {
             None => getrandom::u64().map_err(io::Error::from)?.to_string(),
         };
         let digest = Sha256::digest(format!("{boot} {} {}", metadata.dev(), metadata.ino()));
-        let head = digest.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+        let head = digest.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         Ok(LockFile { file, inode: metadata.ino().cast_signed(), identity: (head >> 1).cast_signed() })
     }
 
@@ -240,6 +240,17 @@ mod tests {
         assert!(asking.iter().all(|&byte| byte >= 1 << 62));
         let bytes: std::collections::HashSet<i64> = asking.iter().copied().collect();
         assert_eq!(bytes.len(), asking.len(), "{asking:x?}");
+    }
+
+    #[test]
+    fn no_two_lock_files_of_hosts_have_one_identity() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = |n: u32| LockFile::open_of_host(&folder.path().join(n.to_string())).expect("a lock file").identity;
+        let identities: Vec<i64> = (0..300).map(open).collect();
+        let different: std::collections::HashSet<&i64> = identities.iter().collect();
+        assert_eq!(different.len(), identities.len());
+        assert!(identities.iter().all(|&identity| identity >= 0));
+        assert_eq!(open(7), identities[7], "the same file opened again");
     }
 
     #[test]
