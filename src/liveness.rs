@@ -264,6 +264,14 @@ mod tests {
     }
 
     #[test]
+    fn an_attempts_byte_is_its_own_and_never_the_queues() {
+        let offsets: Vec<i64> = (0..50).map(|_| random_offset().expect("a random number")).collect();
+        assert!(offsets.iter().all(|offset| (1..1 << 62).contains(offset)), "byte 0 is the queue's: {offsets:?}");
+        let different: std::collections::HashSet<&i64> = offsets.iter().collect();
+        assert_eq!(different.len(), offsets.len());
+    }
+
+    #[test]
     fn who_has_the_open_file_runs_under_the_attempt() {
         let (_folder, a, b) = two();
         let attempt = b.take().expect("a byte");

@@ -163,3 +163,45 @@ fn the_next_arrival_for_every_end_probe_mark_and_window() {
     }
     assert_eq!(cases, 8 * 2 * 5 * 8 * 2);
 }
+
+/// A resend that has not landed says nothing of the attempt in whose place it came: its call goes on being held, for that
+/// one's sake, whoever tells what of the resend: its marks, or its step that is known.
+#[test]
+fn what_is_known_of_a_resend_frees_nothing_while_the_attempt_before_it_is_unknown() {
+    let arrival = Terms {
+        effect: Effect::External,
+        no_wait: false,
+        allow_command_change: false,
+        rerun_if_interrupted: false,
+        probe: false,
+    };
+    let judged = |state, by_marks, steps, earlier_is_unknown| {
+        let holder = Holder {
+            state,
+            effect: Effect::External,
+            same_command: true,
+            encloses_arrival: false,
+            owner: Liveness::Dead,
+            by_marks,
+            steps,
+            earlier_is_unknown,
+            probe: ProbeFacts { stored: false, running: false, answered: Answered::No },
+            in_window: false,
+            is_over: false,
+        };
+        judge(&holder, &arrival)
+    };
+    let not_landed = Ended::not_landed(Reason::Marks);
+    for (earlier, verdict) in [(true, Verdict::Hold(Reason::Interrupted)), (false, Verdict::Conclude(not_landed))] {
+        assert_eq!(judged(State::Running, Some(not_landed), Steps::NotAsked, earlier), verdict);
+    }
+    let by_steps = Ended::not_landed(Reason::Steps);
+    for (earlier, verdict) in [(true, Verdict::Hold(Reason::Resent)), (false, Verdict::Conclude(by_steps))] {
+        assert_eq!(judged(State::Held, None, Steps::Known, earlier), verdict);
+    }
+    // What has landed is the call's end, whatever came before it.
+    let landed = Ended::landed(Reason::Marks);
+    for earlier in [true, false] {
+        assert_eq!(judged(State::Running, Some(landed), Steps::NotAsked, earlier), Verdict::Conclude(landed));
+    }
+}

@@ -89,6 +89,22 @@ mod tests {
     }
 
     #[test]
+    fn a_range_may_be_one_code_long() {
+        let one: ExitCodes = "6-6".parse().expect("a valid list");
+        assert_eq!(one.to_string(), "6");
+    }
+
+    #[test]
+    fn grows_by_another_list() {
+        let mut codes = ExitCodes::default();
+        assert!(codes.is_empty());
+        codes.extend(&"7-9".parse().expect("a valid list"));
+        codes.extend(&"3".parse().expect("a valid list"));
+        assert!(!codes.is_empty());
+        assert_eq!(codes.to_string(), "7-9,3");
+    }
+
+    #[test]
     fn refuses_what_is_no_list() {
         for bad in ["", "x", "6,", "256", "-1", "9-6", "1-2-3", "+6"] {
             assert!(bad.parse::<ExitCodes>().is_err(), "{bad}");

@@ -206,6 +206,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_bound_is_told_as_the_key_has_it() {
+        assert_eq!(Bound::default().text(), None);
+        let bound = Bound { occurrence: Some(2), cwd: Some("/w".to_owned()), ..Bound::default() };
+        assert_eq!(bound.text().as_deref(), Some(r#"{"cwd":"/w","occurrence":2}"#));
+        let env = BTreeMap::from([("A".to_owned(), None)]);
+        assert_eq!(Bound { env, ..Bound::default() }.text().as_deref(), Some(r#"{"env":{"A":null}}"#));
+    }
+
+    #[test]
     fn occurrence_one_binds_nothing() {
         let occurrence = |n| Bound { occurrence: Some(n), ..Bound::default() };
         assert!(Bound::default().is_empty() && occurrence(1).is_empty());

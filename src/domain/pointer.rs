@@ -179,6 +179,13 @@ mod tests {
     }
 
     #[test]
+    fn an_element_is_refused_by_its_name() {
+        let mut json = Json::parse(br#"{"a":[1]}"#).expect("JSON");
+        let refused = pointer("/a/0").remove(&mut json).expect_err("an element");
+        assert!(refused.to_string().starts_with("/a/0 points to an element of an array"), "{refused}");
+    }
+
+    #[test]
     fn replaces_in_place() {
         let mut json = Json::parse(br#"{"card":{"n":[4]},"to":"x"}"#).expect("JSON");
         pointer("/card").replace(&mut json, "[redacted]").expect("a member");

@@ -78,6 +78,17 @@ mod tests {
     }
 
     #[test]
+    fn locks_can_be_relied_on_where_all_of_it_holds() {
+        let all = Trial { exclusive: true, inherited: true, freed: true };
+        assert!(all.holds());
+        let lacking =
+            [Trial { exclusive: false, ..all }, Trial { inherited: false, ..all }, Trial { freed: false, ..all }];
+        for trial in lacking {
+            assert!(!trial.holds(), "{trial:?}");
+        }
+    }
+
+    #[test]
     fn a_child_that_has_gone_shows_nothing_inherited() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lock");

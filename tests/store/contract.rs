@@ -67,6 +67,7 @@ macro_rules! tests {
                 prune::what_has_ended_is_pruned_and_the_rest_stays,
                 prune::numbers_of_attempts_go_on_after_older_ones_are_pruned,
                 prune::a_group_and_its_steps_go_together,
+                prune::a_group_goes_on_with_the_attempts_that_are_left,
                 prune::a_parent_stays_while_its_step_is_unknown_and_a_step_is_counted_once,
                 prune::a_key_with_many_attempts_goes_wholly,
                 prune::arrivals_are_counted_by_tool_and_day,

@@ -26,7 +26,7 @@ pub(crate) fn several_changes_are_made_at_once<S: Stores>() {
 }
 
 /// The members of a group: names with values, and steps with their number and state.
-fn members(store: &mut impl Store, id: ClaimId) -> Vec<String> {
+pub(crate) fn members(store: &mut impl Store, id: ClaimId) -> Vec<String> {
     let told = |made| match made {
         Made::Emitted { name, data } => format!("{name}={}", data.unwrap_or_default()),
         Made::Step(claim) => format!("{} {}", claim.id, claim.state),

@@ -11,6 +11,7 @@ use idem::domain::store::{Filter, Store, StoreError, Which};
 use idem::domain::timestamp::Timestamp;
 
 use crate::contract::{Stores, call, change, failed, finish_with, inserted, landed, unknown, within};
+use crate::groups::members;
 
 /// Everything that has ended, however short a time ago.
 fn all() -> Pruning {
@@ -105,6 +106,34 @@ pub(crate) fn a_group_and_its_steps_go_together<S: Stores>() {
     assert_eq!(ids(&mut store), [other, newest], "{step} went after {parent}");
 }
 
+pub(crate) fn a_group_goes_on_with_the_attempts_that_are_left<S: Stores>() {
+    for cleared in [false, true] {
+        let stores = S::new();
+        let mut store = stores.open();
+        let (other, _) = inserted(&mut store, &call("other"));
+        let (first, _) = inserted(&mut store, &call("t"));
+        store.emit(&within(first), "made", Some("1")).expect("emitting works");
+        store.finish(first, &if cleared { landed() } else { failed() }, &[]).expect("finishing works");
+        if cleared {
+            let clear = change(State::Completed, State::Cleared, Reason::Cleared, EventKind::Cleared);
+            assert!(store.transition(first, &clear).expect("clearing works"));
+        }
+        // The newest of the store stays.
+        let (second, _) = inserted(&mut store, &call("t"));
+        store.emit(&within(second), "later", Some("2")).expect("emitting works");
+        store.finish(second, &landed(), &[]).expect("finishing works");
+        store.emit(&within(other), "newest", None).expect("emitting works");
+        let wanted: &[&str] = if cleared { &["later=2"] } else { &["made=1", "later=2"] };
+        assert_eq!(members(&mut store, second), wanted);
+        let would = prune(&mut store, &Pruning { apply: false, ..all() });
+        assert_eq!((would.history, would.members), (1, u64::from(cleared)));
+        assert_eq!(members(&mut store, second), wanted, "counting changes nothing");
+        assert_eq!(prune(&mut store, &all()), would);
+        assert_eq!(ids(&mut store), [other, second]);
+        assert_eq!(members(&mut store, second), wanted);
+    }
+}
+
 pub(crate) fn a_parent_stays_while_its_step_is_unknown_and_a_step_is_counted_once<S: Stores>() {
     let stores = S::new();
     let mut store = stores.open();
@@ -164,6 +193,7 @@ pub(crate) fn a_new_store_is_well<S: Stores>() {
     inserted(&mut store, &call("t"));
     for integrity in [Integrity::Full, Integrity::Quick] {
         let findings = store.examine(integrity).expect("looking works");
+        assert!(!findings.is_empty());
         assert!(findings.iter().all(|finding| finding.level <= Level::Note), "{findings:?}");
     }
 }

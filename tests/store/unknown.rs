@@ -86,7 +86,9 @@ pub(crate) fn a_change_overlooks_no_mark<S: Stores>() {
     assert!(store.transition(id, &judged_anew).expect("holding works"));
     // A change may leave several events, in order, and an event may change nothing.
     let probe = NewEvent { kind: EventKind::Probe, detail: Some("{}".to_owned()) };
+    assert_eq!(store.times_asked(id).expect("counting works"), 0);
     store.leave(id, &probe, "eve@h[1]").expect("leaving works");
+    assert_eq!(store.times_asked(id).expect("counting works"), 1);
     let mut free = change(State::Held, State::Released, Reason::Probe, EventKind::BecameReleased);
     free.mark = Some(Mark::Sending);
     free.events.insert(0, probe);

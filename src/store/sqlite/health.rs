@@ -152,3 +152,77 @@ fn whole(conn: &Connection, integrity: Integrity) -> rusqlite::Result<Finding> {
         Finding::attention("integrity", format!("damaged: {}", said.join("; ")), hint)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("rights");
+    }
+
+    /// What is said of a file: its level and its words.
+    fn told(path: &Path) -> (Level, String) {
+        let finding = file(path).expect("it is there");
+        (finding.level, finding.message)
+    }
+
+    #[test]
+    fn a_file_of_the_store_is_its_owners_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("idem.db");
+        assert!(file(&path).is_none(), "what isn't there is no finding");
+        fs::write(&path, "").expect("a file");
+        set_mode(&path, 0o600);
+        let (level, message) = told(&path);
+        assert_eq!(level, Level::Fine);
+        assert!(message.contains("(mode 0600, owner uid "), "{message}");
+        for mode in [0o604, 0o640, 0o611] {
+            set_mode(&path, mode);
+            let (level, message) = told(&path);
+            assert_eq!(level, Level::Attention);
+            assert!(message.contains("can be used by other users"), "{message}");
+        }
+        let (level, message) = told(folder.path());
+        assert_eq!(level, Level::Attention);
+        assert!(message.contains("is no regular file"), "{message}");
+    }
+
+    #[test]
+    fn a_long_log_is_one_that_runs_would_not_leave() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, length, level) in [
+            ("idem.db-wal", LONG_LOG, Level::Fine),
+            ("idem.db-wal", LONG_LOG + 1, Level::Attention),
+            ("idem.db", LONG_LOG + 1, Level::Fine),
+        ] {
+            let path = folder.path().join(name);
+            File::create(&path).and_then(|file| file.set_len(length)).expect("a file full of holes");
+            set_mode(&path, 0o600);
+            assert_eq!(told(&path).0, level, "{name} of {length} bytes");
+        }
+    }
+
+    #[test]
+    fn the_place_is_looked_at_whether_there_is_a_store_or_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = SqlitePlace::at(folder.path().join("idem.db"), false);
+        let checks = |place: &SqlitePlace| -> Vec<&'static str> {
+            look_at_place(place).iter().map(|finding| finding.check).collect()
+        };
+        set_mode(folder.path(), 0o700);
+        assert_eq!(checks(&place), ["folder", "file-system", "free-space"]);
+        for ending in ["", "-arrivals", "-new"] {
+            File::create(beside(&place.path, ending)).expect("a file");
+        }
+        assert_eq!(checks(&place), ["folder", "file-system", "free-space", "file", "file", "leftover"]);
+        let missing = folder.path().join("none/idem.db");
+        for (create_folder, level) in [(true, Level::Note), (false, Level::Unusable)] {
+            let findings = look_at_place(&SqlitePlace::at(missing.clone(), create_folder));
+            assert_eq!(findings.iter().map(|finding| finding.level).collect::<Vec<_>>(), [level]);
+        }
+    }
+}
