@@ -89,9 +89,8 @@ fn clear_all(store: &mut dyn Store, location: &Location, claims: &[Claim], args:
             claims.iter().filter(|claim| claim.id == *id).for_each(|claim| refuse(settle::changed_meanwhile(claim)));
             continue;
         }
-        let though = if change.from == State::Held { ", though it may have landed" } else { "" };
         let from = change.from;
-        ui::print(&format!("claim {id} went from {from} to cleared: the next arrival runs the command{though}\n"))?;
+        ui::print(&format!("claim {id} went from {from} to cleared: the next arrival {}\n", runs(from)))?;
     }
     Ok(code)
 }
@@ -127,9 +126,13 @@ fn change(claim: &Claim, args: &ClearArgs) -> String {
     match (claim.state, args.force) {
         (State::Running, true) => format!("{what}: its command goes on"),
         (State::Running, false) => format!("{what}, unless its owner lives"),
-        (State::Held, _) => format!("{what}: its next arrival runs the command, though it may have landed"),
-        _ => format!("{what}: its next arrival runs the command"),
+        _ => format!("{what}: its next arrival {}", runs(claim.state)),
     }
+}
+
+/// What the next arrival does once a claim of this state is cleared.
+fn runs(from: State) -> &'static str {
+    if from == State::Held { "runs the command, though it may have landed" } else { "runs the command" }
 }
 
 fn matching(store: &mut dyn Store, which: &Which) -> anyhow::Result<Vec<Claim>> {

@@ -104,7 +104,7 @@ pub fn ran(ran: &Ran<'_>) -> Words {
                 "the command ran and {how}, and did not land; but it was sent again in place of an attempt whose outcome is \
                  unknown, and the request of that one may have reached the target{}. Claim {id} is held and was not \
                  retried; {}",
-                ran.unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}")),
+                asked(&ran.unknown),
                 once(claim)
             ),
             Some(what_then(claim, &ran.unknown)),
@@ -113,7 +113,7 @@ pub fn ran(ran: &Ran<'_>) -> Words {
             format!(
                 "the command ran and {how}, so its outcome is unknown: the request may have reached the target{}. Claim \
                  {id} is held and was not retried; {}",
-                ran.unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}")),
+                asked(&ran.unknown),
                 once(claim)
             ),
             Some(what_then(claim, &ran.unknown)),
@@ -245,6 +245,11 @@ pub fn ids(ids: &[ClaimId]) -> String {
     }
 }
 
+/// How its probe ended, where it was asked, as the end of a sentence.
+fn asked(unknown: &Unknown) -> String {
+    unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}"))
+}
+
 /// The words of 121.
 pub fn held(claim: &Claim, unknown: &Unknown) -> Words {
     let id = claim.id;
@@ -264,7 +269,7 @@ pub fn held(claim: &Claim, unknown: &Unknown) -> Words {
         }
         _ => format!("its command {}", end_of(claim)),
     };
-    let asked = unknown.probe.as_ref().map_or(String::new(), |probe| format!("; its probe {probe}"));
+    let asked = asked(unknown);
     let message = match claim.effect {
         // Whatever this attempt was: an external one can be sent again only.
         _ if claim.reason == Some(Reason::Resent) => format!(

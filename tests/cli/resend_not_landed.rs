@@ -89,18 +89,24 @@ fn one_that_cannot_be_started() {
     assert_eq!(env.lines_in("sent"), 2);
 }
 
+/// A call that marks: its first attempt ends unclear, each later one waits before it has said anything.
+fn silent_later<'a>(env: &'a TestEnv, options: &[&str]) -> Call<'a> {
+    let script = format!("[ $IDEM_ATTEMPT = 1 ] && {{ {IDEM} mark sending; exit 7; }}; echo $$ > pid; read _ < gate");
+    env.run("pay").external().args(["--marks"]).args(options.iter().copied()).counting(&script)
+}
+
+/// It is sent, ends unclear, is sent again, and idem and its command are killed before the command marks that it sends.
+fn killed_before_it_marks(env: &TestEnv) {
+    let _gate = Gate::new(env, "gate");
+    silent_later(env, &WITHIN).answer().exits(7);
+    silent_later(env, &WITHIN).start().kill_9_with_command();
+}
+
 #[test]
 fn one_whose_idem_died_before_its_command_marked_that_it_sends() {
     let env = TestEnv::new();
-    let _gate = Gate::new(&env, "gate");
-    let call = |options: &[&str]| {
-        let script =
-            format!("[ $IDEM_ATTEMPT = 1 ] && {{ {IDEM} mark sending; exit 7; }}; echo $$ > pid; read _ < gate");
-        env.run("pay").external().args(["--marks"]).args(options.iter().copied()).counting(&script)
-    };
-    call(&WITHIN).answer().exits(7);
-    call(&WITHIN).start().kill_9_with_command();
-    call(&[]).answer().exits(121).says("interrupted");
+    killed_before_it_marks(&env);
+    silent_later(&env, &[]).answer().exits(121).says("interrupted");
     assert_eq!(env.rows("SELECT state, reason FROM claim WHERE id = 2"), ["held|interrupted"]);
     env.idem(["reconcile", "--all"]).answer();
     assert_eq!((env.runs(), env.rows("SELECT state FROM claim WHERE id = 2")), (2, vec!["held".to_owned()]));
@@ -109,17 +115,10 @@ fn one_whose_idem_died_before_its_command_marked_that_it_sends() {
 #[test]
 fn the_same_where_reconcile_finds_the_dead_owner() {
     let env = TestEnv::new();
-    let _gate = Gate::new(&env, "gate");
-    let call = |options: &[&str]| {
-        let script =
-            format!("[ $IDEM_ATTEMPT = 1 ] && {{ {IDEM} mark sending; exit 7; }}; echo $$ > pid; read _ < gate");
-        env.run("pay").external().args(["--marks"]).args(options.iter().copied()).counting(&script)
-    };
-    call(&WITHIN).answer().exits(7);
-    call(&WITHIN).start().kill_9_with_command();
+    killed_before_it_marks(&env);
     env.idem(["reconcile", "--all"]).answer();
     assert_eq!(env.rows("SELECT state, reason FROM claim WHERE id = 2"), ["held|interrupted"]);
-    call(&[]).answer().exits(121);
+    silent_later(&env, &[]).answer().exits(121);
     assert_eq!(env.runs(), 2);
 }
 
