@@ -11,7 +11,7 @@ use super::pending::{self, AtLast};
 use super::settle;
 use crate::domain::arrival::Liveness;
 use crate::domain::claim::{Claim, ClaimId, Outcome, Probe, Reason, State};
-use crate::domain::end::{Ended, by_marks};
+use crate::domain::end::{Open, after_steps, by_marks, without_end};
 use crate::domain::store::Store;
 use crate::liveness::{Asker, ProbeLock};
 use crate::process::signals::Signals;
@@ -84,18 +84,9 @@ impl<'a> Finder<'a> {
         }
         let marked = by_marks(claim.means.marks, claim.mark);
         let change = match (claim.state, gone, marked) {
-            (State::Running, Some(Liveness::Dead), Some(ended))
-                if ended.state == State::Released && !store.open_steps(claim.id)?.is_empty() =>
-            {
-                settle::held(claim, Reason::Steps, self.actor)
+            (State::Running, Some(Liveness::Dead), marked) => {
+                settle::concluded(claim, without_end(marked, open(store, claim.id)?), self.actor)
             }
-            (State::Running, Some(Liveness::Dead), Some(ended))
-                if ended.state == State::Released && store.earlier_is_unknown(claim.id)? =>
-            {
-                settle::held(claim, Reason::Interrupted, self.actor)
-            }
-            (State::Running, Some(Liveness::Dead), Some(ended)) => settle::concluded(claim, ended, self.actor),
-            (State::Running, Some(Liveness::Dead), None) => settle::held(claim, Reason::Interrupted, self.actor),
             (State::Running, Some(Liveness::Unprovable), _) => settle::held(claim, Reason::OwnerLost, self.actor),
             (State::Held, _, Some(ended))
                 if ended.state == State::Completed && claim.reason == Some(Reason::Interrupted) =>
@@ -120,13 +111,12 @@ impl<'a> Finder<'a> {
         if !open.is_empty() {
             return Ok((claim, format!("it waits for its steps, {}", words::ids(&open))));
         }
-        if store.earlier_is_unknown(claim.id)? {
-            store.transition(claim.id, &settle::held(&claim, Reason::Resent, self.actor))?;
+        let ended = after_steps(store.earlier_is_unknown(claim.id)?);
+        store.transition(claim.id, &settle::concluded(&claim, ended, self.actor))?;
+        if ended.state == State::Held {
             let claim = read(store, claim.id)?;
             return self.ask(store, claim, None);
         }
-        let released = Ended::not_landed(Reason::Steps);
-        store.transition(claim.id, &settle::concluded(&claim, released, self.actor))?;
         let what = "its steps are known; the next arrival runs it again, and steps that have landed replay".to_owned();
         Ok((read(store, claim.id)?, what))
     }
@@ -186,6 +176,11 @@ pub(super) fn open_leaves(store: &mut dyn Store, location: &Location, id: ClaimI
     }
     leaves.sort_unstable_by_key(|leaf| leaf.id);
     Ok(leaves)
+}
+
+/// What else is unknown of the call of an attempt.
+fn open(store: &mut dyn Store, id: ClaimId) -> anyhow::Result<Open> {
+    Ok(Open { step: !store.open_steps(id)?.is_empty(), earlier: store.earlier_is_unknown(id)? })
 }
 
 fn read(store: &mut dyn Store, id: ClaimId) -> anyhow::Result<Claim> {

@@ -148,9 +148,12 @@ pub(super) fn held(claim: &Claim, reason: Reason, actor: &str) -> Transition {
     Transition::of(claim, Ended::held(reason), actor.to_owned()).event(EventKind::BecameHeld, Some(detail))
 }
 
-/// Makes the change of a claim that was left without an end, by what its command's marks say. What has landed replays
-/// exit 0 and what was recorded of its output, as a claim that a person resolves.
+/// Makes the change of a claim that was left without an end, to what is known of it. What has landed replays exit 0 and what
+/// was recorded of its output, as a claim that a person resolves.
 pub(super) fn concluded(claim: &Claim, ended: Ended, actor: &str) -> Transition {
+    if ended.state == State::Held {
+        return held(claim, ended.reason, actor);
+    }
     let completed = ended.state == State::Completed;
     let detail = json!({ "reason": ended.reason.as_str(), "mark": claim.mark.map(Mark::as_str) }).to_string();
     let result = completed.then_some(NewResult { exit_code: 0, output: NewOutput::Recorded });

@@ -1,7 +1,7 @@
 //! What an arrival means: the rules of design §5 and the order of answers of §12, as a pure function.
 
 use super::claim::{Effect, Outcome, Reason, State};
-use super::end::Ended;
+use super::end::{Ended, Open, after_steps, without_end};
 
 /// What the operating system says of an owner (design §5, liveness).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,9 +168,7 @@ fn judge_held(holder: &Holder, terms: &Terms) -> Verdict {
     match holder.steps {
         Steps::Open if holder.probe.answered != Answered::No => return Verdict::Held,
         Steps::Open => return Verdict::AskSteps,
-        // That this attempt has not landed says nothing of the one before it.
-        Steps::Known if holder.earlier_is_unknown => return Verdict::Hold(Reason::Resent),
-        Steps::Known => return Verdict::Conclude(Ended::not_landed(Reason::Steps)),
+        Steps::Known => return become_of(after_steps(holder.earlier_is_unknown)),
         Steps::NotAsked => {}
     }
     let probe = holder.probe;
@@ -206,21 +204,20 @@ fn judge_running(holder: &Holder, terms: &Terms) -> Verdict {
         Liveness::Alive => Verdict::Wait,
         Liveness::Unprovable => Verdict::Hold(Reason::OwnerLost),
         // Only a proven death may free anything (G6).
-        Liveness::Dead => match holder.by_marks {
-            // Its own write has not landed; of a step's nobody knows.
-            Some(ended) if ended.state == State::Released && holder.steps == Steps::Open => {
-                Verdict::Hold(Reason::Steps)
-            }
-            // The same of the attempt before it.
-            Some(ended) if ended.state == State::Released && holder.earlier_is_unknown => {
-                Verdict::Hold(Reason::Interrupted)
-            }
-            Some(ended) => Verdict::Conclude(ended),
-            // The word of --rerun-if-interrupted counts between local calls (§12).
-            None if terms.rerun_if_interrupted && both_local => Verdict::RunAgain(Reason::Interrupted),
-            None => Verdict::Hold(Reason::Interrupted),
-        },
+        // The word of --rerun-if-interrupted counts between local calls (§12).
+        Liveness::Dead if holder.by_marks.is_none() && terms.rerun_if_interrupted && both_local => {
+            Verdict::RunAgain(Reason::Interrupted)
+        }
+        Liveness::Dead => {
+            let open = Open { step: holder.steps == Steps::Open, earlier: holder.earlier_is_unknown };
+            become_of(without_end(holder.by_marks, open))
+        }
     }
+}
+
+/// What to do where that is what a claim has become.
+fn become_of(ended: Ended) -> Verdict {
+    if ended.state == State::Held { Verdict::Hold(ended.reason) } else { Verdict::Conclude(ended) }
 }
 
 /// What has become of an attempt that was waited for.

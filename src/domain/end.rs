@@ -123,6 +123,24 @@ pub fn by_marks(marks: bool, mark: Option<Mark>) -> Option<Ended> {
     }
 }
 
+/// Judges an attempt whose owner is dead and has left no end: by what its marks say, see [`by_marks`], and by what else of the call
+/// is unknown. That its own write has not landed frees the key only where nothing else is.
+pub fn without_end(marked: Option<Ended>, open: Open) -> Ended {
+    match marked {
+        Some(ended) if ended.state != State::Released => ended,
+        Some(_) if open.step => Ended::held(Reason::Steps),
+        Some(ended) if !open.earlier => ended,
+        _ => Ended::held(Reason::Interrupted),
+    }
+}
+
+/// Judges a claim that was held for its steps, once each of them is known.
+///
+/// `earlier_is_unknown`: see [`Open::earlier`]. That this attempt has not landed says nothing of the one before it.
+pub fn after_steps(earlier_is_unknown: bool) -> Ended {
+    if earlier_is_unknown { Ended::held(Reason::Resent) } else { Ended::not_landed(Reason::Steps) }
+}
+
 fn by_end(terms: &EndTerms, end: End) -> Ended {
     match end {
         End::NotStarted => Ended::not_landed(Reason::NotStarted),
@@ -292,6 +310,18 @@ mod tests {
         }
         assert_eq!(state(false, None), None, "who didn't promise to mark has said nothing by not marking");
         assert_eq!(state(true, None), Some(State::Released));
+    }
+
+    #[test]
+    fn without_an_end_nothing_is_released_while_anything_is_unknown() {
+        let (landed, not) = (Ended::landed(Reason::Marks), Ended::not_landed(Reason::Marks));
+        let (steps, interrupted) = (Ended::held(Reason::Steps), Ended::held(Reason::Interrupted));
+        for (open, expected) in [(NONE, not), (STEP, steps), (EARLIER, interrupted), (BOTH, steps)] {
+            assert_eq!(without_end(Some(not), open), expected, "{open:?}");
+            assert_eq!(without_end(Some(landed), open), landed, "{open:?}");
+            assert_eq!(without_end(None, open), interrupted, "{open:?}");
+        }
+        assert_eq!([false, true].map(after_steps), [Ended::not_landed(Reason::Steps), Ended::held(Reason::Resent)]);
     }
 
     #[test]
