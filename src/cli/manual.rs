@@ -21,8 +21,8 @@ const RUN: &[(&str, &str)] = &[
     ("122", "mismatch: this key was claimed by another command, nothing was run"),
     ("124", "--timeout ended the command; on a replay too"),
     ("125", "idem's own error or wrong usage; nothing was run (or, said loudly: it ran and could not be recorded)"),
-    ("126", "the command can't be executed; the claim is released"),
-    ("127", "the command was not found; the claim is released"),
+    ("126", "the command can't be executed; the claim is released (a resend of an unknown attempt: held again)"),
+    ("127", "the command was not found; the claim is released (a resend of an unknown attempt: held again)"),
 ];
 
 const OTHERS: &[(&str, &str)] = &[
