@@ -2,6 +2,7 @@
 
 mod contract;
 mod groups;
+mod log;
 mod prune;
 mod unknown;
 
@@ -26,7 +27,7 @@ impl contract::Stores for SqliteFolder {
 
 contract::tests!(super::SqliteFolder);
 
-fn claimed(store: &mut SqliteStore) -> i64 {
+pub(crate) fn claimed(store: &mut SqliteStore) -> i64 {
     contract::inserted(store, &contract::call("t")).0
 }
 
@@ -158,34 +159,6 @@ fn the_file_gets_shorter_by_what_was_pruned() {
     let other = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
     other.execute_batch("BEGIN; SELECT count(*) FROM claim").expect("its reading");
     store.give_back(&mut |_| {}).expect("nobody's reading is in the way");
-}
-
-/// Housekeeping takes in a log that has become long, and leaves a short one for later.
-#[test]
-fn upkeep_takes_in_a_log_that_has_become_long() {
-    use idem::domain::store::Store;
-    use rusqlite::wal::CheckpointMode;
-    let stores = <SqliteFolder as contract::Stores>::new();
-    let mut store = contract::Stores::open(&stores);
-    let other = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
-    let waiting = || {
-        // The figures are those of what it has read last.
-        other.query_row("SELECT count(*) FROM claim", [], |_| Ok(())).expect("its reading");
-        let (all, done) = other.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP).expect("figures of the log");
-        all - done
-    };
-    claimed(&mut store);
-    let few = waiting();
-    assert!(few > 0 && few < 40, "{few}");
-    store.upkeep().expect("upkeep works");
-    assert_eq!(waiting(), few);
-    let mut number = 0;
-    while waiting() < 40 {
-        number += 1;
-        contract::inserted(&mut store, &contract::call(&format!("n{number}")));
-    }
-    store.upkeep().expect("upkeep works");
-    assert_eq!(waiting(), 0);
 }
 
 /// To look is not to make; and what is there and can't be used is told, not taken for nothing.

@@ -4,6 +4,7 @@
 //! synced (`synchronous=FULL`). Reading takes no lock that a writer could hold.
 
 mod arrivals;
+mod checkpoint;
 mod create;
 mod error;
 mod group;
@@ -23,12 +24,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use self::arrivals::ArrivalsLog;
 use self::error::from_sqlite;
-use self::queue::Queue;
+use self::queue::{LogDuty, Queue};
 use super::{SqlitePlace, beside};
 use crate::domain::claim::{Chunk, Claim, ClaimId, LockPlace, Mark, NewClaim, Stream};
 use crate::domain::event::{Event, EventKind, NewEvent};
@@ -43,20 +43,14 @@ use crate::domain::store::{
 };
 use crate::host::uptime;
 
-/// How many frames of the write-ahead log may wait for a checkpoint: the first process to open a store reads them all.
-const FRAMES_DUE: i32 = 40;
-
-/// After how many pages a checkpoint is made while output is appended: 16 MiB.
-const PAGES_UNDER_WAY: i32 = 4096;
-
-/// How many frames of the write-ahead log pruning leaves for a run to take in.
-const FRAMES_OF_PRUNING: i32 = 400;
-
 /// How often somebody looks who isn't woken by a lock.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The longest pause between two pieces of work that nobody waits for.
 const MOST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest time that such work waits for whoever is taking the log in.
+const MOST_WAIT: Duration = Duration::from_secs(1);
 
 /// A store in an SQLite file.
 #[derive(Debug)]
@@ -101,17 +95,12 @@ impl SqliteStore {
         read(&self.conn).map_err(|error| from_sqlite(&self.path, &error))
     }
 
-    /// Runs one write transaction in the writers' queue.
-    fn write<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        let failed = |doing| move |error: io::Error| (doing, error);
-        if self.queue.is_none() {
-            let opened = Queue::open(&self.lock_path).map_err(failed("opening the lock file"));
-            self.queue = Some(opened.map_err(|(doing, error)| StoreError::from_io(&self.lock_path, doing, &error))?);
-        }
-        let turn = match (&self.queue, self.patience) {
-            (Some(queue), None) => queue.turn().map(Some),
-            (Some(queue), Some(patience)) => queue.turn_within(patience),
-            (None, _) => Ok(None),
+    /// Runs one write transaction in the writers' queue. A claim's: its end, or another run, sees to the log.
+    fn write_only<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let queue = Queue::opened(&mut self.queue, &self.lock_path)?;
+        let turn = match self.patience {
+            None => queue.turn().map(Some),
+            Some(patience) => queue.turn_within(patience),
         };
         let turn = turn.map_err(|error| StoreError::from_io(&self.path, "waiting for the turn to write", &error))?;
         let Some(_turn) = turn else { return Err(StoreError::Busy(self.path.clone())) };
@@ -122,6 +111,14 @@ impl SqliteStore {
             Ok(result)
         };
         transaction(&mut self.conn).map_err(|error| from_sqlite(&self.path, &error))
+    }
+
+    /// Runs one write transaction in the writers' queue, and sees to it afterwards that the log doesn't become too long.
+    fn write<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let written = self.write_only(write)?;
+        // It is written and stays so, whatever becomes of this: a later one tries it again.
+        let _ = checkpoint::take_in(&self.conn, checkpoint::UNDER_WAY);
+        Ok(written)
     }
 
     /// Runs one write transaction whose commit isn't synced.
@@ -138,22 +135,38 @@ impl SqliteStore {
 
     /// Runs one of many write transactions that nobody waits for, in a way that those who do wait soon have their turn.
     fn write_aside<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
-        // Not with the commit, which is made in the writers' queue.
-        self.read(|conn| conn.pragma_update(None, "wal_autocheckpoint", 0))?;
         let began = Instant::now();
         let written = self.write_unsynced(write)?;
         let worked = began.elapsed();
-        let (all, done) = self.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP))?;
-        if all - done >= FRAMES_OF_PRUNING {
-            match self.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE)) {
-                // Somebody else is just doing it.
-                Err(StoreError::Busy(_)) => {}
-                taken => taken.map(|_| ())?,
-            }
+        if self.read(checkpoint::waiting)? >= checkpoint::OF_PRUNING {
+            self.let_log_begin_anew()?;
         }
         // Whoever the kernel has woken needs a moment to take its turn.
         std::thread::sleep(worked.min(MOST_PAUSE));
         Ok(written)
+    }
+
+    /// Takes the whole log in, so that the next writer begins it anew.
+    ///
+    /// First beside the queue. What others write meanwhile is left, and SQLite syncs the store's file only with the last of it: then in
+    /// the queue, where nothing can come after it, and where there is little to do.
+    fn let_log_begin_anew(&mut self) -> Result<(), StoreError> {
+        let began = Instant::now();
+        // Who goes on writing while somebody else takes the log in, leaves the next one more to do than he has, who takes longer for
+        // it, while even more is written. Somebody stopped meanwhile is not waited for.
+        while !self.read(|conn| checkpoint::take_in(conn, 1))? && began.elapsed() < MOST_WAIT {
+            std::thread::sleep(MOST_PAUSE);
+        }
+        let queue = Queue::opened(&mut self.queue, &self.lock_path)?;
+        let turn = queue.turn();
+        let _turn = turn.map_err(|error| StoreError::from_io(&self.path, "waiting for the turn to write", &error))?;
+        checkpoint::take_in(&self.conn, 1).map(|_| ()).map_err(|error| from_sqlite(&self.path, &error))
+    }
+
+    /// Takes it upon this process to take the log in, so that no run has to with what is written here; until it is dropped.
+    fn take_over_log(&self) -> Result<Option<LogDuty>, StoreError> {
+        let failed = |error| StoreError::from_io(&self.lock_path, "opening the lock file", &error);
+        LogDuty::take(&self.lock_path).map_err(failed)
     }
 
     /// Does something without waiting for other writers: [`StoreError::Busy`] comes at once where there are some.
@@ -196,7 +209,7 @@ impl Store for SqliteStore {
     fn claim(&mut self, new: &NewClaim) -> Result<Claimed, StoreError> {
         self.read(write::prepare_claim)?;
         let uptime = uptime();
-        self.write(|tx| write::claim(tx, new, &uptime))
+        self.write_only(|tx| write::claim(tx, new, &uptime))
     }
 
     fn made_with(&mut self, key: &Key, lock: LockPlace) -> Result<Option<Claim>, StoreError> {
@@ -225,8 +238,6 @@ impl Store for SqliteStore {
 
     fn append_output(&mut self, id: ClaimId, chunks: &[Chunk], missing: i64, wait: bool) -> Result<(), StoreError> {
         self.read(write::prepare_output)?;
-        // Much output is coming: fewer and larger checkpoints on the way; the last one is made after the run.
-        self.read(|conn| conn.pragma_update(None, "wal_autocheckpoint", PAGES_UNDER_WAY))?;
         let append = |tx: &Transaction<'_>| {
             write::append_output(tx, id, chunks)?;
             if missing > 0 { write::tell_missing(tx, id, missing) } else { Ok(()) }
@@ -332,19 +343,15 @@ impl Store for SqliteStore {
                 listed => listed?,
             }
         }
-        let frames = |conn: &Connection| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP);
-        let (all, done) = self.read(frames)?;
-        if all - done >= FRAMES_DUE {
-            self.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE))?;
-        }
-        Ok(())
+        let queue = Queue::opened(&mut self.queue, &self.lock_path)?;
+        // Whoever prunes takes it in, and may have left some hundred pages.
+        let frames = if queue.log_is_taken_over() { checkpoint::UNDER_WAY } else { checkpoint::DUE };
+        self.read(|conn| checkpoint::take_in(conn, frames)).map(|_| ())
     }
 
     fn shrink(&mut self) -> Result<(), StoreError> {
         // Not while others read: one of them will do it, or a later run.
-        self.without_waiting(|store| {
-            store.read(|conn| conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE).map(|_| ()))
-        })
+        self.without_waiting(|store| store.read(checkpoint::cut))
     }
 
     fn find(&mut self, claim: &ClaimRef) -> Result<Found, StoreError> {
@@ -389,6 +396,7 @@ impl Store for SqliteStore {
     }
 
     fn prune(&mut self, pruning: &Pruning, reached: &mut dyn FnMut(&Reached)) -> Result<Pruned, StoreError> {
+        let _duty = if pruning.apply { self.take_over_log()? } else { None };
         self.conn.set_prepared_statement_cache_capacity(64);
         let mut course = self.read(|conn| prune::Course::begin(conn, pruning))?;
         while self.read(|conn| course.look(conn, pruning))? {
@@ -403,6 +411,7 @@ impl Store for SqliteStore {
     }
 
     fn give_back(&mut self, left: &mut dyn FnMut(u64)) -> Result<Space, StoreError> {
+        let _duty = self.take_over_log()?;
         let before = self.read(space::size)?;
         while self.read(space::can_shrink)? {
             self.write_aside(|tx| space::shrink(tx))?;

@@ -10,10 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::domain::store::StoreError;
 use crate::lock::{self, Mode};
 
 /// The byte of the lock file on which writers queue. Attempts have the others.
 const QUEUE: i64 = 0;
+
+/// The byte of whoever takes the write-ahead log in for all others: between those of attempts and those of who asks about them.
+const LOG: i64 = 1 << 62;
 
 /// The lock file, opened for queueing. Its descriptor is closed on exec: a command that inherited it would keep the
 /// queue locked if idem were killed within a write.
@@ -35,6 +39,23 @@ pub(super) enum Turn<'a> {
 impl Queue {
     pub(super) fn open(path: &Path) -> io::Result<Queue> {
         Ok(Queue { file: lock::open(path)?, path: path.to_owned() })
+    }
+
+    /// The queue, opened where it isn't yet: a replay needs none.
+    pub(super) fn opened<'a>(slot: &'a mut Option<Queue>, path: &Path) -> Result<&'a Queue, StoreError> {
+        match slot {
+            Some(queue) => Ok(queue),
+            none => {
+                let opened = Queue::open(path);
+                let failed = |error| StoreError::from_io(path, "opening the lock file", &error);
+                Ok(none.insert(opened.map_err(failed)?))
+            }
+        }
+    }
+
+    /// Tells whether somebody takes the write-ahead log in for all others. Where it can't be told, nobody does.
+    pub(super) fn log_is_taken_over(&self) -> bool {
+        lock::is_locked_exclusively(&self.file, LOG).unwrap_or(false)
     }
 
     /// Waits for the turn.
@@ -63,6 +84,21 @@ impl Queue {
             Ok(file) => file.map(|file| Some(Turn::Lent(file))),
             Err(_) => Ok(None),
         }
+    }
+}
+
+/// The duty to take the write-ahead log in for all others. A lock like any other here: it ends with its process, and then a run does it
+/// again.
+#[derive(Debug)]
+pub(super) struct LogDuty {
+    _file: File,
+}
+
+impl LogDuty {
+    /// Takes it, unless somebody else has it.
+    pub(super) fn take(path: &Path) -> io::Result<Option<LogDuty>> {
+        let file = lock::open(path)?;
+        Ok(lock::try_lock(&file, LOG, Mode::Exclusive)?.then_some(LogDuty { _file: file }))
     }
 }
 
@@ -96,5 +132,22 @@ mod tests {
             assert!(waits.join().expect("no panic"), "once a is done, c has its turn");
         });
         drop(a.turn().expect("nobody has it any more"));
+    }
+
+    #[test]
+    fn the_log_is_taken_over_by_one_until_he_is_done() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let other = Queue::open(&path).expect("a queue");
+        assert!(!other.log_is_taken_over());
+        let turn = other.turn().expect("a turn is another matter");
+        assert!(!other.log_is_taken_over());
+        let duty = LogDuty::take(&path).expect("taking works").expect("nobody has it");
+        assert!(other.log_is_taken_over());
+        assert!(LogDuty::take(&path).expect("asking works").is_none());
+        drop(turn);
+        assert!(other.log_is_taken_over());
+        drop(duty);
+        assert!(!other.log_is_taken_over());
     }
 }
