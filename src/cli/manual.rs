@@ -51,6 +51,7 @@ pub const PAGES: &[Page] = &[
             ),
             ("idem list --state held", "See what waits for a person"),
             ("idem resolve 4 landed", "Say that what claim 4 sent has arrived: repeats get its result"),
+            ("idem help run", "Every option of a command; the same as idem run --help"),
         ],
         statuses: &[
             ("the command's own", "of idem run, on the first run and on each replay"),

@@ -12,6 +12,7 @@ mod shells;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::slice;
 
 use clap::{Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 
@@ -155,8 +156,15 @@ pub fn parse(args: &[OsString]) -> Result<Parsed, clap::Error> {
     if let Some(parsed) = quick::parse(args) {
         return Ok(parsed);
     }
-    let cli = Cli::try_parse_from(args)?;
+    let cli = Cli::try_parse_from(asked_for_help(args).as_deref().unwrap_or(args))?;
     Ok(Parsed { global: cli.global, verb: cli.verb })
+}
+
+/// `idem help run` as `idem run --help`. Not by clap, which would make a command of it, with a completion and a page for each other one.
+fn asked_for_help(args: &[OsString]) -> Option<Vec<OsString>> {
+    let [program, help, verbs @ ..] = args else { return None };
+    let asked = help == "help" && verbs.iter().all(|verb| !verb.as_encoded_bytes().starts_with(b"-"));
+    asked.then(|| [slice::from_ref(program), verbs, &["--help".into()]].concat())
 }
 
 #[cfg(test)]

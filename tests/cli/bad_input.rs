@@ -41,6 +41,17 @@ fn each_missing_part_of_the_identity_is_named() {
 }
 
 #[test]
+fn all_parts_of_the_identity_that_are_missing_are_named_at_once() {
+    refused::<&str>([])
+        .says("no who, no conv and no tool")
+        .says("with --who or IDEM_WHO, --conv or IDEM_CONV, and --tool\n");
+    refused(["--conv", "c"]).says("no who and no tool").says("with --who or IDEM_WHO, and --tool\n");
+    refused(["--conv", "c", "--tool", "t"]).says("no who;").says("name it with --who or IDEM_WHO\n");
+    // What is missing is told before what is wrong with the others.
+    refused(["--who", "", "--tool", "t"]).says("no conv;");
+}
+
+#[test]
 fn each_empty_part_of_the_identity_is_named() {
     refused(["--who", "", "--conv", "c", "--tool", "t"]).says("who").says("empty");
     refused(["--who", "a", "--conv", "", "--tool", "t"]).says("conv").says("empty");

@@ -245,3 +245,21 @@ fn control_characters_of_a_call_do_not_reach_a_table() {
     let answer = env.idem(["show", "1"]).answer();
     assert!(!answer.exits(0).stdout().contains(&0x1b), "an escape is shown, not sent\n{answer}");
 }
+
+#[test]
+fn help_is_a_word_as_well_as_an_option() {
+    let env = TestEnv::new();
+    for (word, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "run"], &["run", "--help"]),
+        (&["help", "policy", "show"], &["policy", "show", "--help"]),
+    ] {
+        let page = env.idem(option).answer().exits(0).text();
+        assert!(page.contains("Usage: idem"), "{page}");
+        env.idem(word).answer().exits(0).prints(&page);
+    }
+    env.idem(["help", "nonsense"]).answer().exits(2).prints("").says("nonsense");
+    env.idem(["help", "--store", "x"]).answer().exits(2).prints("").says("help");
+    // It is a word like any other where a command begins.
+    env.run("t").command(["echo", "help"]).answer().exits(0).prints("help\n");
+}

@@ -1,6 +1,6 @@
 //! The call that the command line describes, checked whole, with its key (design §3).
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -50,9 +50,7 @@ impl Call {
         stdin: Stdin,
         policed: Option<&Policed>,
     ) -> anyhow::Result<Call> {
-        let who = name("who", identity.who.as_ref(), Some("IDEM_WHO"))?;
-        let conv = name("conv", identity.conv.as_ref(), Some("IDEM_CONV"))?;
-        let tool = name("tool", identity.tool.as_ref(), None)?;
+        let [who, conv, tool] = names(identity)?;
         let took_stdin = identity.params == "-";
         check_stdin(identity, took_stdin, stdin)?;
         let raw = raw_json("params", &identity.params)?;
@@ -139,18 +137,34 @@ fn utf8(text: &OsStr, what: &str) -> anyhow::Result<String> {
     Ok(text.ok_or_else(|| Failure::new(Kind::Usage, format!("{what} is not UTF-8 and can't be part of the key")))?)
 }
 
-/// Checks one of the three names: there, not empty, UTF-8; used as it is.
-fn name(what: &str, given: Option<&OsString>, variable: Option<&str>) -> anyhow::Result<String> {
-    let ways = variable.map_or(format!("--{what}"), |variable| format!("--{what} or {variable}"));
-    let refuse = |problem: String| Failure::new(Kind::Usage, problem).hint(format!("name it with {ways}"));
-    let Some(given) = given else {
-        return Err(refuse(format!("the call has no {what}")).into());
-    };
-    match given.to_str() {
-        None => Err(refuse(format!("{what} is not UTF-8")).into()),
-        Some("") => Err(refuse(format!("{what} is empty")).into()),
-        Some(given) => Ok(given.to_owned()),
+/// Returns who, conv and tool: each there, not empty, UTF-8; used as it is. Those that are missing are told together.
+fn names(identity: &Identity) -> anyhow::Result<[String; 3]> {
+    let given = [
+        ("who", &identity.who, "--who or IDEM_WHO"),
+        ("conv", &identity.conv, "--conv or IDEM_CONV"),
+        ("tool", &identity.tool, "--tool"),
+    ];
+    let refuse = |problem: String, ways: &str| Failure::new(Kind::Usage, problem).hint(format!("name it with {ways}"));
+    let missing: Vec<_> = given.iter().filter(|(_, name, _)| name.is_none()).collect();
+    match missing.as_slice() {
+        [] => {}
+        [(what, _, ways)] => return Err(refuse(format!("the call has no {what}"), ways).into()),
+        [others @ .., (what, _, way)] => {
+            let whats: Vec<_> = others.iter().map(|(what, ..)| *what).collect();
+            let ways: Vec<_> = others.iter().map(|(_, _, ways)| *ways).collect();
+            let failure = Failure::new(Kind::Usage, format!("the call has no {} and no {what}", whats.join(", no ")));
+            return Err(failure.hint(format!("name them with {}, and {way}", ways.join(", "))).into());
+        }
     }
+    let mut names = [const { String::new() }; 3];
+    for (name, (what, given, ways)) in names.iter_mut().zip(given) {
+        *name = match given.as_deref().unwrap_or_default().to_str() {
+            None => return Err(refuse(format!("{what} is not UTF-8"), ways).into()),
+            Some("") => return Err(refuse(format!("{what} is empty"), ways).into()),
+            Some(given) => given.to_owned(),
+        };
+    }
+    Ok(names)
 }
 
 /// Returns the bytes of a JSON text: those given, a file's (`@FILE`) or standard input's (`-`).
