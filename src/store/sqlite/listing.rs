@@ -111,8 +111,8 @@ fn in_parts(
     Ok(found + look(Part { after: false, border, index }, left)?)
 }
 
-/// Finds the condition that the fewest listed claims fulfil: less than the first of `few`, else less than the next. `None`: each is fulfilled by many, so that what fits is soon found
-/// by reading one after the other.
+/// Finds the condition that the fewest listed claims fulfil: fewer than the first of `few`, else fewer than the next. `None`: each is
+/// fulfilled by many, so that what fits is soon found by reading one after the other.
 fn best_index(
     conn: &Connection,
     filter: &Filter,
