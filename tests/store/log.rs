@@ -60,6 +60,25 @@ fn upkeep_takes_in_a_log_that_has_become_long() {
     assert_eq!(looker.waiting(), 0);
 }
 
+/// Somebody else who is just taking the log in, or was stopped while he was, is in nobody's way.
+#[test]
+fn whoever_takes_the_log_in_is_neither_waited_for_nor_an_error() {
+    use idem::lock::{self, Mode};
+    // The byte that SQLite locks for it: 120 and 1 of its locks in the shared memory.
+    const TAKES_IN: i64 = 121;
+    let stores = SqliteFolder::new();
+    let mut store = stores.open();
+    let looker = Looker::of(&stores);
+    claim_until(&mut store, &looker, 40);
+    let shared = lock::open(&stores.0.path().join("idem.db-shm")).expect("the shared memory");
+    assert!(lock::try_lock(&shared, TAKES_IN, Mode::Exclusive).expect("locking works"));
+    store.upkeep().expect("what can't be done now is done later");
+    assert!(looker.waiting() >= 40);
+    lock::unlock(&shared, TAKES_IN).expect("unlocking works");
+    store.upkeep().expect("upkeep works");
+    assert_eq!(looker.waiting(), 0);
+}
+
 /// To take the log in syncs the store's file, for as long as that takes, and whoever writes next would wait for it.
 #[test]
 fn a_claim_and_its_end_take_no_log_in() {
