@@ -119,8 +119,8 @@ fn whoever_prunes_takes_the_log_in_for_all() {
     let stores = SqliteFolder::new();
     let (mut store, mut run) = (stores.open(), stores.open());
     let looker = Looker::of(&stores);
-    let chunk = Chunk { stream: Stream::Stdout, data: vec![b'x'; 20 << 10] };
-    for number in 0..1500 {
+    let chunk = Chunk { stream: Stream::Stdout, data: vec![b'x'; 12 << 10] };
+    for number in 0..2500 {
         let (id, _) = contract::inserted(&mut store, &contract::call(&format!("old{number}")));
         contract::finish_with(&mut store, id, &contract::landed(), 0, std::slice::from_ref(&chunk));
     }
@@ -130,19 +130,20 @@ fn whoever_prunes_takes_the_log_in_for_all() {
         run.upkeep().expect("upkeep works");
         assert_eq!(looker.waiting(), 0, "who only counts takes nothing in");
     });
-    let (mut longest, mut written, mut before) = (0, 0, 0);
+    // How much a piece writes is a question of speed: a fast machine writes fewer and larger ones. All in one it is still 800.
+    let (mut written, mut before) = (0, 0);
     prune(&mut store, true, &mut || {
         let (all, waiting) = looker.frames();
+        assert!(waiting < 400, "{waiting} wait after a piece");
         written += if all > before { all - before } else { all };
-        (longest, before) = (all.max(longest), all);
+        before = all;
         if written < 1000 {
             claim_until(&mut run, &looker, waiting.max(40));
             run.upkeep().expect("upkeep works");
             assert!(looker.waiting() >= 40, "left to whoever prunes");
         }
     });
-    assert!(written > 2000, "the prune wrote enough to tell: {written}");
-    assert!(longest < 1500, "{longest}");
+    assert!(written > 400, "the prune wrote enough to tell: {written}");
     claim_until(&mut run, &looker, 40);
     run.upkeep().expect("upkeep works");
     assert_eq!(looker.waiting(), 0);
