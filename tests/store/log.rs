@@ -5,27 +5,32 @@ use std::cell::Cell;
 use idem::domain::claim::{Chunk, Stream};
 use idem::domain::prune::Pruning;
 use idem::domain::store::Store;
-use idem::domain::timestamp::Timestamp;
 use idem::store::sqlite::SqliteStore;
 use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 
 use crate::contract::{self, Stores};
+use crate::prune::all;
 use crate::{SqliteFolder, claimed};
 
 /// Somebody who looks at a store's log from outside.
-struct Looker(Connection, Cell<i32>);
+struct Looker {
+    conn: Connection,
+    /// How many claims were made for it.
+    claims: Cell<i32>,
+}
 
 impl Looker {
     fn of(stores: &SqliteFolder) -> Looker {
-        Looker(Connection::open(stores.0.path().join("idem.db")).expect("another program"), Cell::new(0))
+        let conn = Connection::open(stores.0.path().join("idem.db")).expect("another program");
+        Looker { conn, claims: Cell::new(0) }
     }
 
     /// How many frames the log has, and how many of them wait to be taken in.
     fn frames(&self) -> (i32, i32) {
         // The figures are those of what it has read last.
-        self.0.query_row("SELECT count(*) FROM claim", [], |_| Ok(())).expect("its reading");
-        let (all, done) = self.0.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP).expect("figures of the log");
+        self.conn.query_row("SELECT count(*) FROM claim", [], |_| Ok(())).expect("its reading");
+        let (all, done) = self.conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP).expect("figures of the log");
         (all, all - done)
     }
 
@@ -36,9 +41,9 @@ impl Looker {
 
 /// Claims until so many frames wait.
 fn claim_until(store: &mut SqliteStore, looker: &Looker, frames: i32) {
-    let few = looker.1.get();
+    let few = looker.claims.get();
     while looker.waiting() < frames {
-        let number = looker.1.replace(looker.1.get() + 1);
+        let number = looker.claims.replace(looker.claims.get() + 1);
         assert!(number < few + frames, "the log doesn't grow");
         contract::inserted(store, &contract::call(&format!("n{number}")));
     }
@@ -108,8 +113,7 @@ fn output_takes_in_the_log_that_it_makes_long() {
 }
 
 fn prune(store: &mut SqliteStore, apply: bool, during: &mut dyn FnMut()) {
-    let all = Pruning { ended_before: Timestamp(i64::MAX), who: None, conv: None, tool: None, apply };
-    store.prune(&all, &mut |_| during()).expect("pruning works");
+    store.prune(&Pruning { apply, ..all() }, &mut |_| during()).expect("pruning works");
 }
 
 /// A prune writes much: it takes that in itself, and lets the log begin anew. Runs that go on meanwhile are spared it, unless it

@@ -87,16 +87,14 @@ fn a_claim_has_the_uptime_of_its_host() {
 #[test]
 fn much_output_goes_with_its_claim() {
     use idem::domain::claim::{Chunk, Stream};
-    use idem::domain::prune::Pruning;
     use idem::domain::store::Store;
-    use idem::domain::timestamp::Timestamp;
     let stores = <SqliteFolder as contract::Stores>::new();
     let mut store = contract::Stores::open(&stores);
     let id = claimed(&mut store);
     let chunk = Chunk { stream: Stream::Stdout, data: vec![b'x'; 128 * 1024] };
     contract::finish_with(&mut store, id, &contract::landed(), 0, &vec![chunk; 20]);
     let (newest, _) = contract::inserted(&mut store, &contract::call("newest"));
-    let all = Pruning { ended_before: Timestamp(i64::MAX), who: None, conv: None, tool: None, apply: true };
+    let all = prune::all();
     let pruned = store.prune(&all, &mut |_| {}).expect("pruning works");
     assert!(pruned.completed == 1 && pruned.bytes > 20 * 128 * 1024 && newest == id + 1);
     let conn = rusqlite::Connection::open(stores.0.path().join("idem.db")).expect("another program");
@@ -110,7 +108,6 @@ fn output_whose_claim_is_gone_goes_with_the_next_prune() {
     use idem::domain::claim::{Chunk, Stream};
     use idem::domain::prune::Pruning;
     use idem::domain::store::Store;
-    use idem::domain::timestamp::Timestamp;
     let stores = <SqliteFolder as contract::Stores>::new();
     let mut store = contract::Stores::open(&stores);
     for name in ["killed", "little", "newest"] {
@@ -124,7 +121,7 @@ fn output_whose_claim_is_gone_goes_with_the_next_prune() {
         let mut statement = conn.prepare("SELECT DISTINCT claim FROM output ORDER BY 1").expect("a statement");
         statement.query_map([], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("ids")
     };
-    let count = Pruning { ended_before: Timestamp(i64::MAX), who: None, conv: None, tool: None, apply: false };
+    let count = Pruning { apply: false, ..prune::all() };
     store.prune(&count, &mut |_| {}).expect("counting works");
     assert_eq!(left(), [1, 2, 3], "counting changes nothing");
     store.prune(&Pruning { apply: true, ..count }, &mut |_| {}).expect("pruning works");
@@ -135,12 +132,10 @@ fn output_whose_claim_is_gone_goes_with_the_next_prune() {
 #[test]
 fn the_file_gets_shorter_by_what_was_pruned() {
     use idem::domain::claim::{Chunk, Stream};
-    use idem::domain::prune::Pruning;
     use idem::domain::store::Store;
-    use idem::domain::timestamp::Timestamp;
     let stores = <SqliteFolder as contract::Stores>::new();
     let mut store = contract::Stores::open(&stores);
-    let all = Pruning { ended_before: Timestamp(i64::MAX), who: None, conv: None, tool: None, apply: true };
+    let all = prune::all();
     let chunk = Chunk { stream: Stream::Stdout, data: vec![b'x'; 256 * 1024] };
     let fill_and_prune = |store: &mut SqliteStore, name: &str| {
         let (id, _) = contract::inserted(store, &contract::call(name));

@@ -14,7 +14,7 @@ use crate::contract::{Stores, call, change, failed, finish_with, inserted, lande
 use crate::groups::members;
 
 /// Everything that has ended, however short a time ago.
-fn all() -> Pruning {
+pub(crate) fn all() -> Pruning {
     Pruning { ended_before: Timestamp(i64::MAX), who: None, conv: None, tool: None, apply: true }
 }
 

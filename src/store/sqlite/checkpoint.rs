@@ -21,11 +21,8 @@ pub(super) fn waiting(conn: &Connection) -> rusqlite::Result<i32> {
     conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::NOOP).map(|(all, done)| all - done)
 }
 
-/// Takes the log in where so many frames of it wait. Tells that nothing was left to others: somebody else may just be at it.
-pub(super) fn take_in(conn: &Connection, frames: i32) -> rusqlite::Result<bool> {
-    if waiting(conn)? < frames {
-        return Ok(true);
-    }
+/// Takes the log in, unless somebody else is just at it. Tells whether it did.
+pub(super) fn take_in(conn: &Connection) -> rusqlite::Result<bool> {
     match conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE) {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(false),
         taken => taken.map(|_| true),

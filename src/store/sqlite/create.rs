@@ -10,9 +10,9 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
-use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::checkpoint;
 use super::error::from_sqlite;
 use super::open;
 use super::queue::Queue;
@@ -110,7 +110,7 @@ fn write_new(path: &Path) -> Result<(), StoreError> {
         conn.pragma_update(None, "journal_mode", "WAL")?;
         apply_steps(&mut conn)?;
         // Closing would do it too, and keep to itself that it failed: half a store would be moved into place.
-        conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE)?;
+        checkpoint::cut(&conn)?;
         conn.close().map_err(|(_, error)| error)
     };
     fill().map_err(|error| from_sqlite(path, &error))?;

@@ -95,8 +95,8 @@ impl SqliteStore {
         read(&self.conn).map_err(|error| from_sqlite(&self.path, &error))
     }
 
-    /// Runs one write transaction in the writers' queue. A claim's: its end, or another run, sees to the log.
-    fn write_only<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    /// Does something in the writers' queue.
+    fn in_turn<T>(&mut self, act: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let queue = Queue::opened(&mut self.queue, &self.lock_path)?;
         let turn = match self.patience {
             None => queue.turn().map(Some),
@@ -104,20 +104,26 @@ impl SqliteStore {
         };
         let turn = turn.map_err(|error| StoreError::from_io(&self.path, "waiting for the turn to write", &error))?;
         let Some(_turn) = turn else { return Err(StoreError::Busy(self.path.clone())) };
-        let transaction = |conn: &mut Connection| {
+        act(&mut self.conn).map_err(|error| from_sqlite(&self.path, &error))
+    }
+
+    /// Runs one write transaction in the writers' queue. A claim's: its end, or another run, sees to the log.
+    fn write_only<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.in_turn(|conn| {
             let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let result = write(&tx)?;
             tx.commit()?;
             Ok(result)
-        };
-        transaction(&mut self.conn).map_err(|error| from_sqlite(&self.path, &error))
+        })
     }
 
     /// Runs one write transaction in the writers' queue, and sees to it afterwards that the log doesn't become too long.
     fn write<T>(&mut self, write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let written = self.write_only(write)?;
-        // It is written and stays so, whatever becomes of this: a later one tries it again.
-        let _ = checkpoint::take_in(&self.conn, checkpoint::UNDER_WAY);
+        if checkpoint::waiting(&self.conn).is_ok_and(|waiting| waiting >= checkpoint::UNDER_WAY) {
+            // It is written and stays so, whatever becomes of this: a later one tries it again.
+            let _ = checkpoint::take_in(&self.conn);
+        }
         Ok(written)
     }
 
@@ -154,19 +160,10 @@ impl SqliteStore {
         let began = Instant::now();
         // Who goes on writing while somebody else takes the log in, leaves the next one more to do than he has, who takes longer for
         // it, while even more is written. Somebody stopped meanwhile is not waited for.
-        while !self.read(|conn| checkpoint::take_in(conn, 1))? && began.elapsed() < MOST_WAIT {
+        while !self.read(checkpoint::take_in)? && began.elapsed() < MOST_WAIT {
             std::thread::sleep(MOST_PAUSE);
         }
-        let queue = Queue::opened(&mut self.queue, &self.lock_path)?;
-        let turn = queue.turn();
-        let _turn = turn.map_err(|error| StoreError::from_io(&self.path, "waiting for the turn to write", &error))?;
-        checkpoint::take_in(&self.conn, 1).map(|_| ()).map_err(|error| from_sqlite(&self.path, &error))
-    }
-
-    /// Takes it upon this process to take the log in, so that no run has to with what is written here; until it is dropped.
-    fn take_over_log(&self) -> Result<Option<LogDuty>, StoreError> {
-        let failed = |error| StoreError::from_io(&self.lock_path, "opening the lock file", &error);
-        LogDuty::take(&self.lock_path).map_err(failed)
+        self.in_turn(|conn| checkpoint::take_in(conn)).map(|_| ())
     }
 
     /// Does something without waiting for other writers: [`StoreError::Busy`] comes at once where there are some.
@@ -343,10 +340,16 @@ impl Store for SqliteStore {
                 listed => listed?,
             }
         }
-        let queue = Queue::opened(&mut self.queue, &self.lock_path)?;
+        let waiting = self.read(checkpoint::waiting)?;
+        if waiting < checkpoint::DUE {
+            return Ok(());
+        }
         // Whoever prunes takes it in, and may have left some hundred pages.
-        let frames = if queue.log_is_taken_over() { checkpoint::UNDER_WAY } else { checkpoint::DUE };
-        self.read(|conn| checkpoint::take_in(conn, frames)).map(|_| ())
+        let queue = Queue::opened(&mut self.queue, &self.lock_path)?;
+        if waiting < checkpoint::UNDER_WAY && queue.log_is_taken_over() {
+            return Ok(());
+        }
+        self.read(checkpoint::take_in).map(|_| ())
     }
 
     fn shrink(&mut self) -> Result<(), StoreError> {
@@ -396,7 +399,8 @@ impl Store for SqliteStore {
     }
 
     fn prune(&mut self, pruning: &Pruning, reached: &mut dyn FnMut(&Reached)) -> Result<Pruned, StoreError> {
-        let _duty = if pruning.apply { self.take_over_log()? } else { None };
+        // So that no run has to take in what is written here.
+        let _duty = if pruning.apply { LogDuty::take(&self.lock_path)? } else { None };
         self.conn.set_prepared_statement_cache_capacity(64);
         let mut course = self.read(|conn| prune::Course::begin(conn, pruning))?;
         while self.read(|conn| course.look(conn, pruning))? {
@@ -411,7 +415,7 @@ impl Store for SqliteStore {
     }
 
     fn give_back(&mut self, left: &mut dyn FnMut(u64)) -> Result<Space, StoreError> {
-        let _duty = self.take_over_log()?;
+        let _duty = LogDuty::take(&self.lock_path)?;
         let before = self.read(space::size)?;
         while self.read(space::can_shrink)? {
             self.write_aside(|tx| space::shrink(tx))?;

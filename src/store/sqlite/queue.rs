@@ -47,8 +47,7 @@ impl Queue {
             Some(queue) => Ok(queue),
             none => {
                 let opened = Queue::open(path);
-                let failed = |error| StoreError::from_io(path, "opening the lock file", &error);
-                Ok(none.insert(opened.map_err(failed)?))
+                Ok(none.insert(opened.map_err(|error| StoreError::from_io(path, "opening the lock file", &error))?))
             }
         }
     }
@@ -96,9 +95,11 @@ pub(super) struct LogDuty {
 
 impl LogDuty {
     /// Takes it, unless somebody else has it.
-    pub(super) fn take(path: &Path) -> io::Result<Option<LogDuty>> {
-        let file = lock::open(path)?;
-        Ok(lock::try_lock(&file, LOG, Mode::Exclusive)?.then_some(LogDuty { _file: file }))
+    pub(super) fn take(path: &Path) -> Result<Option<LogDuty>, StoreError> {
+        let failed = |doing| move |error: io::Error| StoreError::from_io(path, doing, &error);
+        let file = lock::open(path).map_err(failed("opening the lock file"))?;
+        let taken = lock::try_lock(&file, LOG, Mode::Exclusive).map_err(failed("locking the lock file"))?;
+        Ok(taken.then_some(LogDuty { _file: file }))
     }
 }
 
